@@ -49,3 +49,6 @@ pub mod text;
 pub mod error;
 pub mod codes;
 pub mod seq;
+
+#[cfg(test)]
+mod hang_limit;

@@ -44,6 +44,7 @@ impl Drop for Inside<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hang_limit::hang_deadline;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     const EVERY: Duration = Duration::from_millis(5);
@@ -54,8 +55,14 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..40 {
                 scope.spawn(|| {
-                    let _place = gate.enter(Instant::now() + Duration::from_secs(60), EVERY, || true);
+                    let end = hang_deadline();
+                    let _place = gate.enter(end, EVERY, || true);
                     most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    // The first three meet inside; the others stay for long enough to be found by one too many.
+                    while most.load(Ordering::SeqCst) < 3 {
+                        assert!(Instant::now() < end, "fewer than three are let in");
+                        std::thread::yield_now();
+                    }
                     std::thread::sleep(Duration::from_millis(1));
                     inside.fetch_sub(1, Ordering::SeqCst);
                 });
@@ -68,7 +75,7 @@ mod tests {
     fn nobody_waits_for_longer_than_it_may() {
         let gate = Gate::new(1);
         let _first = gate.enter(Instant::now(), EVERY, || true);
-        let far = Instant::now() + Duration::from_secs(60);
+        let far = hang_deadline();
         for (until, go_on) in [(Instant::now(), true), (far, false)] {
             assert!(gate.enter(until, EVERY, || go_on).0.is_none());
         }

@@ -214,6 +214,7 @@ mod tests {
     use super::super::service::Service;
     use super::super::tcp;
     use super::*;
+    use crate::hang_limit::hang_deadline;
     use rustix::net::{Shutdown, accept, shutdown};
 
     /// Who leaves waits for what is under way, and on a link that has closed nothing is: with some still queued the last rank of a process
@@ -223,7 +224,7 @@ mod tests {
         let service = Service::get().unwrap();
         let port = service.port(&UniqueId::create().unwrap());
         let (listener, at) = tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
-        let near = tcp::connect(at, Instant::now() + Duration::from_secs(5)).unwrap();
+        let near = tcp::connect(at, hang_deadline()).unwrap();
         let link = Link::new(ServiceFd::new(near), Peer { pid: 0, from: Some(at.ip()) }, Some(seals().0));
         // It reads nothing, so some stays queued here, and it ends its half without a reset.
         let far = loop {
@@ -241,7 +242,7 @@ mod tests {
             std::thread::yield_now();
         }
         // The service thread is about to say so.
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = hang_deadline();
         while link.under_way() > 0 {
             assert!(Instant::now() < end, "{} bytes are still to go", link.under_way());
             std::thread::yield_now();

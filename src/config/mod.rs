@@ -405,7 +405,7 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
         for path in [fifo.to_str().unwrap(), "/dev/zero", "/"] {
             let output = std::process::Command::new("timeout")
-                .args(["30".as_ref(), std::env::current_exe().unwrap().as_os_str()])
+                .args(["120".as_ref(), std::env::current_exe().unwrap().as_os_str()])
                 .args(["--exact", "config::tests::a_settings_file_that_never_ends_is_passed_over", "--nocapture"])
                 .envs([("GINRS_TEST_INNER", "1"), ("NCCL_CONF_FILE", path)])
                 .output()

@@ -250,6 +250,7 @@ mod tests {
     use super::super::{Requirements, Resource};
     use super::*;
     use crate::device::cpu::CpuDevice;
+    use crate::hang_limit::HANG_LIMIT;
 
     fn word(device: &dyn Transfers, at: DevPtr) -> u32 {
         let mut bytes = [0; 4];
@@ -260,7 +261,7 @@ mod tests {
     fn until(what: &str, condition: impl Fn() -> bool) {
         let begin = Instant::now();
         while !condition() {
-            assert!(begin.elapsed() < Duration::from_secs(20), "{what}");
+            assert!(begin.elapsed() < HANG_LIMIT, "{what}");
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -84,17 +84,18 @@ impl<T> Hear<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hang_limit::HANG_LIMIT;
 
     #[test]
     fn an_answer_no_answer_and_none_any_more() {
         let (give, hear) = answer();
         assert_eq!(hear.wait(Duration::from_millis(1)), Heard::Late);
         let thread = std::thread::spawn(move || give.give(7));
-        assert_eq!(hear.wait(Duration::from_secs(60)), Heard::Answer(7));
+        assert_eq!(hear.wait(HANG_LIMIT), Heard::Answer(7));
         thread.join().unwrap();
-        assert_eq!(hear.wait(Duration::from_secs(60)), Heard::Never);
+        assert_eq!(hear.wait(HANG_LIMIT), Heard::Never);
         let (give, hear) = answer::<u32>();
         drop(give);
-        assert_eq!(hear.wait(Duration::from_secs(60)), Heard::Never);
+        assert_eq!(hear.wait(HANG_LIMIT), Heard::Never);
     }
 }

@@ -393,7 +393,7 @@ mod tests {
             scope.spawn(|| {
                 for next in (1..2 * ROUNDS).step_by(2) {
                     while round.load(Ordering::Acquire) != next {
-                        std::hint::spin_loop();
+                        std::thread::yield_now();
                     }
                     own.alive();
                     round.store(next + 1, Ordering::Release);
@@ -404,7 +404,7 @@ mod tests {
                 round.store(next, Ordering::Release);
                 own.leaving();
                 while round.load(Ordering::Acquire) != next + 1 {
-                    std::hint::spin_loop();
+                    std::thread::yield_now();
                 }
                 assert_eq!(own.membership(), Membership::Leaving, "round {next}");
             }

@@ -233,7 +233,7 @@ mod tests {
                             keeps = true;
                             other.tell(0, 1, Some(key << 4));
                         }
-                        _ => {}
+                        _ => std::thread::yield_now(),
                     }
                 }
             });
@@ -243,7 +243,7 @@ mod tests {
                 let seen = (0..loan % 50).find_map(|_| owner.seen(0, 1)).filter(|&at| at != loan << 4);
                 owner.withdraw(0);
                 while !owner.empty(0, [1].into_iter()) {
-                    std::hint::spin_loop();
+                    std::thread::yield_now();
                 }
                 seen.map(|at| (loan, at))
             });

@@ -6,6 +6,7 @@ use super::{Carried, Courier, LARGEST, Start, State};
 use crate::bail;
 use crate::device::{CopyQueue, MemCopy, Word};
 use crate::error::Result;
+use crate::hang_limit::hang_deadline;
 use crate::sync::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -88,7 +89,7 @@ fn nothing_is_lost_and_nothing_comes_twice() {
                 peer.look(finished);
             }
             // As a pipeline does, which has a few batches under way.
-            let end = Instant::now() + Duration::from_secs(100);
+            let end = hang_deadline();
             while let Some(peer) = peers.iter_mut().find(|peer| peer.expected.len() > 4) {
                 let finished = peer.queue.as_mut().unwrap().finished().unwrap();
                 peer.look(finished);
@@ -199,7 +200,7 @@ fn a_kernel_that_gets_no_room_holds_nothing_up_and_is_called_once() {
     while after < 200 {
         let ticket = one.give(1);
         after += one.steered.launches.lock().len();
-        let end = Instant::now() + Duration::from_secs(100);
+        let end = hang_deadline();
         while one.queue.finished().unwrap() < ticket {
             assert!(Instant::now() < end);
         }
@@ -266,7 +267,7 @@ fn what_is_left_at_its_end_goes_by_the_copy_engine() {
     one.steered.say(DONE, 2);
     assert!(one.queue.finished().unwrap() < ticket);
     one.steered.say(ENDED, 3);
-    let end = Instant::now() + Duration::from_secs(100);
+    let end = hang_deadline();
     while one.queue.finished().unwrap() < ticket {
         assert!(Instant::now() < end);
     }

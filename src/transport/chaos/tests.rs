@@ -4,6 +4,7 @@ use super::policy::{COPY, Draws, Policy};
 use super::*;
 use crate::device::cpu::CpuDevice;
 use crate::device::{Memory, Physical};
+use crate::hang_limit::hang_deadline;
 use crate::sync::Mutex;
 use crate::transport::contract::{self, BYTES, region, word};
 use crate::transport::{SIGNALS, Stores};
@@ -173,7 +174,7 @@ fn drive(seed: u64, planted: Option<Planted>, used: &mut Used) -> std::result::R
         }
         tell(&mut done, &mut told, used);
     }
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = hang_deadline();
     while told.contains(&false) || chaos.landing().left() > 0 {
         assert!(Instant::now() < end, "seed {seed}: not all ends");
         chaos.progress(&mut done).unwrap();

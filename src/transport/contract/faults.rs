@@ -1,5 +1,6 @@
 //! The test of the tests: for each rule a transport that breaks it, and nothing else, must be found by that rule's test.
 
+use super::reader::be_read;
 use super::{BYTES, DATA, Make, RULES, World};
 use crate::device::cpu::CpuDevice;
 use crate::error::{Code, Error, Result};
@@ -136,10 +137,7 @@ impl Transport for Faulty {
             TornWord if work.bytes == 8 && work.target.1 == 64 => {
                 let Source::Region { region, offset } = work.source else { return self.honest.submit(&work) };
                 self.honest.submit(&Work { bytes: 4, ..work })?;
-                // On a busy machine the reader has a core now and then.
-                if self.taken < 100 {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
+                be_read();
                 let source = Source::Region { region, offset: offset + 4 };
                 work = Work { bytes: 4, source, target: (DATA, 68), ..work };
             }
@@ -173,8 +171,7 @@ impl Transport for Faulty {
         let before = done.len();
         if let Some(work) = self.held.pop_front() {
             if self.fault != CloseForgets {
-                // Long enough for a reader to see what should not be.
-                std::thread::sleep(Duration::from_micros(100));
+                be_read();
                 done.push((work.tag, Ok(())));
             }
             self.honest.submit(&work)?;

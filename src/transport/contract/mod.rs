@@ -6,6 +6,7 @@ use super::{Capabilities, Completion, Part, Region, SIGNALS, Source, Submitted, 
 use crate::device::cpu::CpuDevice;
 use crate::device::{DevPtr, Memory, Physical};
 use crate::error::Result;
+use crate::hang_limit::HANG_LIMIT;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ mod end;
 mod faults;
 mod order;
 mod payload;
+mod reader;
 mod sleep;
 
 const RANKS: u32 = 3;
@@ -84,7 +86,7 @@ struct World {
     signals: Vec<Arc<dyn Physical>>,
     next: u64,
     threaded: bool,
-    /// How long anything may take.
+    /// Longest wait for an event: [`HANG_LIMIT`], and less where a hang is expected.
     patience: Duration,
 }
 
@@ -111,7 +113,7 @@ impl World {
                 transport.register(&region).unwrap();
             }
         }
-        Self { ranks, data, signals, next: 0, threaded: false, patience: Duration::from_secs(10) }
+        Self { ranks, data, signals, next: 0, threaded: false, patience: HANG_LIMIT }
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -130,6 +132,17 @@ impl World {
     fn progress(&mut self, done: &mut Vec<Completion>) -> Result<()> {
         self.others()?;
         self.ranks[0].progress(done).map(drop)
+    }
+
+    /// Steps the other ranks until all that was sent to them has landed, in their threads too.
+    fn settle_others(&mut self) {
+        let (end, mut still) = (Instant::now() + self.patience, 0);
+        while still < 1000 {
+            let _ = self.others();
+            let is_busy = |rank: &mut Box<dyn Transport>| rank.descriptor().is_some() && rank.arm().is_ok_and(|still| !still);
+            still = if self.ranks[1..].iter_mut().any(is_busy) { 0 } else { still + 1 };
+            assert!(Instant::now() < end, "the other ranks always have something to do");
+        }
     }
 
     fn put(&mut self, peer: u32, from: u64, to: u64, bytes: u64) -> Work {

@@ -1,5 +1,6 @@
 //! What a signal says: its payload and all earlier work of its context and peer are there.
 
+use super::reader::Reader;
 use super::{Completion, RANKS, World, reap, word};
 use crate::transport::{Source, Work};
 use std::sync::atomic::Ordering;
@@ -17,24 +18,19 @@ pub(super) fn signals_add_up(world: &mut World) {
 pub(super) fn signals_follow_payload(world: &mut World) {
     const ROUNDS: u64 = 20_000;
     let (data, signals, patience) = (world.data[1].clone(), world.signals[1].clone(), 2 * world.patience);
-    let reader = std::thread::spawn(move || {
-        // Since the last signal: how fast they come is the machine's.
-        let (mut last, mut end) = (0, Instant::now() + patience);
-        loop {
-            let seen = word(&signals, 1).load(Ordering::Acquire);
-            if seen != last {
-                (last, end) = (seen, Instant::now() + patience);
-            }
-            for i in seen.saturating_sub(64)..seen {
-                let payload = word(&data, i as usize).load(Ordering::Acquire);
-                assert_eq!(payload, i + 1, "signal {seen} came before payload {i}");
-            }
-            if seen == ROUNDS {
-                return;
-            }
-            assert!(Instant::now() < end, "{seen} of {ROUNDS} signals");
-            std::thread::yield_now();
+    // Since the last signal: how fast they come is the machine's.
+    let (mut last, mut end) = (0, Instant::now() + patience);
+    let reader = Reader::start(move || {
+        let seen = word(&signals, 1).load(Ordering::Acquire);
+        if seen != last {
+            (last, end) = (seen, Instant::now() + patience);
         }
+        for i in seen.saturating_sub(64)..seen {
+            let payload = word(&data, i as usize).load(Ordering::Acquire);
+            assert_eq!(payload, i + 1, "signal {seen} came before payload {i}");
+        }
+        assert!(seen == ROUNDS || Instant::now() < end, "{seen} of {ROUNDS} signals");
+        seen < ROUNDS
     });
     for i in 0..ROUNDS {
         let value = Work { source: Source::Inline(i + 1), ..world.put(1, 0, i * 8, 8) };
@@ -48,7 +44,7 @@ pub(super) fn signals_follow_payload(world: &mut World) {
             break;
         }
     }
-    reader.join().unwrap();
+    reader.join();
 }
 
 /// As much under way as the transport takes, to all ranks, in several contexts, all sizes mixed: at every moment a signal that

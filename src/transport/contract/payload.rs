@@ -1,5 +1,6 @@
 //! Every byte lands where it should and nowhere else.
 
+use super::reader::Reader;
 use super::{BYTES, DATA, RANKS, World, word};
 use crate::transport::{Source, Work};
 use std::sync::Arc;
@@ -55,25 +56,20 @@ pub(super) fn words_land_whole(world: &mut World) {
     if world.capabilities().align < 8 {
         return;
     }
-    let (data, stop, looks) = (world.data[1].clone(), Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    let (stopped, looking) = (stop.clone(), looks.clone());
-    let reader = std::thread::spawn(move || {
-        looking.store(true, Ordering::Relaxed);
-        while !stopped.load(Ordering::Relaxed) {
-            let seen = word(&data, 8).load(Ordering::Acquire);
-            assert_eq!(seen >> 32, seen & 0xffff_ffff, "half of a word");
-        }
+    let (data, stop) = (world.data[1].clone(), Arc::new(AtomicBool::new(false)));
+    let stopped = stop.clone();
+    let reader = Reader::start(move || {
+        let seen = word(&data, 8).load(Ordering::Acquire);
+        assert_eq!(seen >> 32, seen & 0xffff_ffff, "half of a word");
+        !stopped.load(Ordering::Relaxed)
     });
-    while !looks.load(Ordering::Relaxed) {
-        std::thread::yield_now();
-    }
     for i in 1..5000u64 {
         word(&world.data[0], 1).store(i << 32 | i, Ordering::Relaxed);
         let put = world.put(1, 8, 64, 8);
         world.carry(&[put]).unwrap();
     }
     stop.store(true, Ordering::Relaxed);
-    reader.join().unwrap();
+    reader.join();
 }
 
 pub(super) fn bounds(world: &mut World) {

@@ -4,13 +4,13 @@ use super::*;
 use crate::device::courier;
 use crate::device::cpu::CpuDevice;
 use crate::device::{Memory, Physical, Transfers};
+use crate::hang_limit::{HANG_LIMIT, hang_deadline};
 use crate::sync::Mutex;
 use crate::transport::contract;
 use crate::transport::delayed::{Delayed, Started};
 use crate::transport::{SIGNALS, Source};
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::Duration;
 
 fn delayed(serves: Vec<bool>, seed: u64) -> Nvlink {
     Nvlink::new(&*CpuDevice::new(0), serves, || Ok(Box::new(Delayed::new(seed)))).unwrap()
@@ -94,7 +94,7 @@ impl Still {
 
     fn finish(&mut self) -> Vec<u64> {
         self.started.lock().go = true;
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = hang_deadline();
         while !self.transport.busy.is_empty() {
             self.transport.progress(&mut self.done).unwrap();
             assert!(Instant::now() < end);
@@ -183,7 +183,7 @@ fn an_abort_starts_nothing_and_ends_though_the_device_stands_still() {
     }
     let before = Instant::now();
     still.transport.abort();
-    assert!(before.elapsed() < Duration::from_secs(20));
+    assert!(before.elapsed() < HANG_LIMIT);
     assert_eq!(still.started.lock().len(), 2);
     assert!(!still.transport.progress(&mut still.done).unwrap() && still.done.is_empty());
 }

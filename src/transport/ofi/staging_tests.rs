@@ -4,6 +4,7 @@ use super::tests::{HOW, How, connect, ends};
 use super::*;
 use crate::device::cpu::CpuDevice;
 use crate::device::{CopyQueue, Memory, Physical, Transfers};
+use crate::hang_limit::{HANG_LIMIT, hang_deadline};
 use crate::sync::Mutex;
 use crate::transport::contract::apart::{Apart, Reaching};
 use crate::transport::delayed::{Delayed, Started};
@@ -72,7 +73,6 @@ struct Pair {
 }
 
 const DATA: u32 = 1;
-const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Pair {
     fn new() -> Self {
@@ -120,7 +120,7 @@ impl Pair {
     }
 
     fn until(&mut self, what: &str, mut so: impl FnMut(&Self) -> bool) -> Result<()> {
-        let end = Instant::now() + PATIENCE;
+        let end = hang_deadline();
         while !so(self) {
             self.step()?;
             assert!(Instant::now() < end, "{what}");
@@ -129,7 +129,7 @@ impl Pair {
     }
 
     fn submit(&mut self, work: &Work) {
-        let end = Instant::now() + PATIENCE;
+        let end = hang_deadline();
         while self.ranks[0].submit(work).unwrap() == Submitted::Full {
             self.step().unwrap();
             assert!(Instant::now() < end, "full for ever");
@@ -191,7 +191,7 @@ fn each_end_waits_for_its_own_copies() {
     pair.bytes(0)[..5000].fill(7);
     let put = pair.put(0, 9, 5000);
     pair.submit(&put);
-    let end = Instant::now() + PATIENCE;
+    let end = hang_deadline();
     while !pair.step().unwrap().contains(&put.tag) {
         assert!(Instant::now() < end, "its source is free");
     }
@@ -295,7 +295,7 @@ fn a_device_that_stands_still_is_told() {
     pair.step().unwrap();
     let begin = Instant::now();
     let error = pair.ranks[0].drain().unwrap_err();
-    assert!(error.id == 125 && begin.elapsed() < PATIENCE, "{error} after {:?}", begin.elapsed());
+    assert!(error.id == 125 && begin.elapsed() < HANG_LIMIT, "{error} after {:?}", begin.elapsed());
 }
 
 /// A copy fails: an error with its number, and no signal for what was lost; at either end.
@@ -347,7 +347,7 @@ fn places_of_a_peer_that_has_gone_wait_for_their_copies() {
     drop(taken);
     pair.go(SOURCE, true);
     let mut back = Vec::new();
-    let end = Instant::now() + PATIENCE;
+    let end = hang_deadline();
     while back.len() < 3 {
         let copies = pair.ranks[0].post.copies.as_mut().unwrap();
         copies.progress(&mut Vec::new(), &mut Vec::new()).unwrap();

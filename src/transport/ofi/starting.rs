@@ -115,7 +115,7 @@ mod tests {
             if child == 0 {
                 // SAFETY: with its exit handlers, libfabric's destructor among them; an alarm ends one that hangs.
                 unsafe {
-                    libc::alarm(20);
+                    libc::alarm(60);
                     libc::exit(0)
                 }
             }
@@ -135,9 +135,12 @@ mod tests {
         assert!(statuses.iter().all(|&status| status == 0), "{statuses:?}");
     }
 
-    /// In a child, which ends while another thread of it asks.
+    /// In a child, which ends while another thread of it asks. Alone in a process: another test's thread may hold a lock when this one forks.
     #[test]
     fn the_end_of_a_process_waits_until_providers_have_started() {
+        if !is_alone("transport::ofi::starting::tests::the_end_of_a_process_waits_until_providers_have_started") {
+            return;
+        }
         let (mut hears, mut says) = std::io::pipe().unwrap();
         // SAFETY: the child has a thread of its own, and ends.
         let child = unsafe { libc::fork() };
@@ -162,9 +165,13 @@ mod tests {
         assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
     }
 
-    /// As a static object does whose destructor joins its threads: it was made before anybody asked, so it goes behind.
+    /// As a static object does whose destructor joins its threads: it was made before anybody asked, so it goes behind. Alone in a process, as
+    /// above.
     #[test]
     fn a_destructor_may_wait_for_who_asks() {
+        if !is_alone("transport::ofi::starting::tests::a_destructor_may_wait_for_who_asks") {
+            return;
+        }
         extern "C" fn join() {
             let (says, hears) = std::sync::mpsc::channel();
             std::thread::spawn(move || says.send(super::ask(|| 7)));

@@ -16,19 +16,25 @@ fn flood(strangers: usize) {
     let mut world = World::new();
     world.ranks[1].sockets.patience = Duration::ZERO;
     let door = (Ipv4Addr::LOCALHOST, port(&world.said[1])).into();
-    let (mut kept, mut came, mut landed) = (VecDeque::new(), 0, 0);
+    let (mut kept, mut landed) = (VecDeque::new(), 0);
     let huge = vec![0xffu8; 64 << 10];
     // The beginning of a request of a provider over sockets: version, type and length, and no more.
     let half = [1u8, 1, 0, 0, 0, 0, 0, 40, 0, 0, 0, 1];
     for i in 0..strangers {
-        if let Ok(mut stranger) = TcpStream::connect_timeout(&door, Duration::from_millis(200)) {
-            came += 1;
-            stranger.set_nonblocking(true).unwrap();
-            let said: &[u8] = [&[][..], b"GET / HTTP/1.1\r\n\r\n", &half, &huge, &[0; 300], &half[..3]][i % 6];
-            let _ = stranger.write(said);
-            if i % 5 > 0 {
-                kept.push_back(stranger);
+        let end = hang_deadline();
+        // The listener's queue may be full: steps make space in it.
+        let mut stranger = loop {
+            match TcpStream::connect_timeout(&door, Duration::from_millis(200)) {
+                Ok(stranger) => break stranger,
+                Err(why) => assert!(Instant::now() < end, "stranger {i}: {why}"),
             }
+            (0..4).for_each(|_| world.step().unwrap());
+        };
+        stranger.set_nonblocking(true).unwrap();
+        let said: &[u8] = [&[][..], b"GET / HTTP/1.1\r\n\r\n", &half, &huge, &[0; 300], &half[..3]][i % 6];
+        let _ = stranger.write(said);
+        if i % 5 > 0 {
+            kept.push_back(stranger);
         }
         if kept.len() > KEPT {
             kept.pop_front();
@@ -48,14 +54,13 @@ fn flood(strangers: usize) {
             let signals: Vec<_> = world.signals.clone();
             liars[0].register(&contract::region(SIGNALS, 0, &signals, false)).unwrap();
             liars[0].submit(&Work { source: Source::Inline(0), target: (0, 0), ..put(0, 0, 0, Some((8, 1))) }).unwrap();
-            let end = Instant::now() + Duration::from_secs(20);
+            let end = hang_deadline();
             while liars[0].progress(&mut Vec::new()).is_ok() {
                 world.step().unwrap();
                 assert!(Instant::now() < end, "nobody tells the liar");
             }
         }
     }
-    assert!(came > strangers * 9 / 10, "{came} of {strangers} found the port");
     drop(kept);
     world.put(&put(0, 0, 1 << 20, Some((0, 1)))).unwrap();
     assert_eq!((world.signal(0), world.signal(1)), (landed + 1, 0));
@@ -89,11 +94,11 @@ fn a_forked_child_does_nothing_to_links() {
         if child == 0 {
             // SAFETY: an alarm ends a child that hangs.
             unsafe {
-                libc::alarm(20);
+                libc::alarm(HANG_LIMIT.as_secs() as u32 / 2);
                 if handlers { libc::exit(0) } else { libc::_exit(0) }
             }
         }
-        let (mut status, end) = (0, Instant::now() + Duration::from_secs(60));
+        let (mut status, end) = (0, hang_deadline());
         // SAFETY: a child of this test.
         while unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == 0 {
             world.step().unwrap();
@@ -110,7 +115,7 @@ fn a_forked_child_does_nothing_to_links() {
 #[test]
 fn an_endpoint_outlives_its_last_word() {
     let mut world = World::new();
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = hang_deadline();
     world.put(&put(0, 0, 8, Some((0, 1)))).unwrap();
     assert_eq!(world.ranks[1].end(LEFT), 1, "nobody has seen it go");
     let has_heard = |world: &World| matches!(&world.ranks[0].links[0], Link::To(to) if matches!(to.state, State::Left));
@@ -134,7 +139,7 @@ fn an_endpoint_outlives_its_last_word() {
 fn who_asks_nothing_is_told_by_and_by() {
     let mut world = World::new();
     world.put(&put(0, 0, 8, Some((0, 1)))).unwrap();
-    let (end, hour) = (Instant::now() + Duration::from_secs(20), Duration::from_secs(3600));
+    let (end, hour) = (hang_deadline(), Duration::from_secs(3600));
     world.ranks[1].told = Instant::now() + hour;
     assert_eq!(world.ranks[0].submit(&put(0, 0, 8, Some((0, 1)))).unwrap(), Submitted::Done);
     while world.signal(0) < 2 || !world.ranks[1].arm().unwrap() {

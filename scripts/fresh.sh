@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# fresh.sh [demo | test [ARGUMENTS]]: the README's commands in a fresh clone of HEAD on a minimal Debian, which has g++, make and git, and
-# the Rust toolchain of this machine. Needs root. Without arguments both parts:
+# fresh.sh [demo | test [ARGUMENTS]]: the README's commands in a fresh clone of HEAD on a minimal
+# Debian, which has g++, make, git and the Rust toolchain of this machine. Needs root. Without
+# arguments both parts:
 #
-#   demo   `make demo` as root, which installs libfabric1, and as an ordinary user without it, whose rows across machines are skipped
+#   demo   `make demo` as root, which installs libfabric1, and as an ordinary user without it, for
+#          whom the rows across machines are skipped
 #   test   `make test ARGUMENTS` as root
 #
-# build/fresh keeps the Debian root of the day and the logs, and nothing else: all mounts are in a private namespace. Where that is not
-# permitted or the packages cannot be fetched, prints one line that starts with `skipped:`, and succeeds.
+# build/fresh keeps the Debian root of the day and the logs. All mounts are in a private namespace.
+# Where that is not permitted, or packages cannot be fetched, prints a line `skipped:` and succeeds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 base=$PWD/build/fresh work=$PWD/build/fresh/run
@@ -39,12 +41,12 @@ build_root() {
   mv "$work/root.tar" "$tar"
 }
 
-# A root of its own for each user: what one installs the other lacks.
+# Each user has a separate root: packages that root installs are missing for the ordinary user.
 unpack() { # name of the user
   local root=$work/$1 value device
   mkdir "$root"
   tar --numeric-owner -xpf "$tar" -C "$root"
-  # `ip netns exec` changes the propagation of /, which has to be a mount point.
+  # `ip netns exec` changes the propagation of /, and that fails unless / is a mount point.
   mount --bind "$root" "$root"
   cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
   mkdir -p "$root"/opt/{rust,cargo} "$root/src"
@@ -82,33 +84,46 @@ in_root() { # user command
 }
 
 failed=0
-row() { # user, command, result, seconds
-  printf 'fresh: %-7s %-5s %s, %d s, load %s\n' "$3" "$1" "$2" "$4" "$(cut -d' ' -f1 /proc/loadavg)" | tee -a "$work/rows"
+# Processor time of all children that have ended, in seconds. `times` in a subshell reports none.
+cpu=0
+count_cpu() {
+  times > "$work/times"
+  cpu=$(awk 'NR == 2 { split($1, u, /[ms]/); split($2, s, /[ms]/); print int((u[1] + s[1]) * 60 + u[2] + s[2]) }' "$work/times")
+}
+row() { # user, command, result, seconds, processor seconds before
+  count_cpu
+  printf 'fresh: %-7s %-5s %s, %d s, %d s of processor time, %d cores, load %s\n' "$3" "$1" "$2" "$4" $((cpu - $5)) \
+    "$(nproc)" "$(cut -d' ' -f1 /proc/loadavg)" | tee -a "$work/rows"
   [ "$3" = ok ] || failed=1
 }
 
-# Every row of the demo's table has to be ok but those across machines, which only root can run.
+# All rows of the demo's table have to be ok. For the ordinary user, three across machines are skipped.
 demo() { # user
-  local log=$base/demo-$1.log begun=$SECONDS result=ok skipped=0 rows
+  local log=$base/demo-$1.log begun=$SECONDS result=ok skipped=0 rows used
+  count_cpu
+  used=$cpu
   echo "fresh: make demo, $1"
   in_root "$1" "make demo" 2>&1 | tee "$log" || result=FAILED
   rows=$(grep -cE '^[a-z-]+ +4 +(processes|threads|machines) ' "$log" || true)
   [ "$1" = root ] || skipped=$(grep -c ' skipped: needs libfabric1 (sudo apt-get install libfabric1)$' "$log" || true)
   [ "$rows" -ge 15 ] && [ "$(grep -cE '^[a-z-]+ +4 .* ok$' "$log" || true)" = $((rows - skipped)) ] || result=FAILED
   [ "$1" = root ] || [ "$skipped" = 3 ] || result=FAILED
-  row "$1" "make demo" $result $((SECONDS - begun))
+  row "$1" "make demo" $result $((SECONDS - begun)) "$used"
 }
 
 inside() { # what, arguments of make test
   [ -e "$tar" ] || build_root
   unpack root
   git clone -q --no-hardlinks . "$work/root/src/ginrs"
-  in_root root "cargo fetch --locked" > "$base/fetch.log" 2>&1 || skip "cargo fetch failed: $(tail -1 "$base/fetch.log")" "connect to crates.io"
+  in_root root "cargo fetch --locked" > "$base/fetch.log" 2>&1 ||
+    skip "cargo fetch failed: $(tail -n 1 "$base/fetch.log")" "connect to crates.io"
   if [ "$1" != test ]; then
     unpack user
-    in_root root "apt-get -qq -o Acquire::Retries=1 update && rm -rf /var/lib/apt/lists/*" > "$base/apt.log" 2>&1 || skip "apt-get update failed: $(tail -1 "$base/apt.log")" "connect to Debian's packages"
+    # The demo has to update the lists itself.
+    in_root root "apt-get -qq -o Acquire::Retries=1 update && rm -rf /var/lib/apt/lists/*" > "$base/apt.log" 2>&1 ||
+      skip "apt-get update failed: $(tail -n 1 "$base/apt.log")" "connect to Debian's packages"
     demo root
-    # What is compiled is the same for both users; the clone, and all that is linked and staged, is the second user's own.
+    # The crates would compile to the same files: the ordinary user gets target/ and not build/.
     echo "user:x:1000:1000::/home/user:/bin/bash" >> "$work/user/etc/passwd"
     echo "user:x:1000:" >> "$work/user/etc/group"
     cp -a "$work/root/src/ginrs" "$work/user/src/"
@@ -122,9 +137,10 @@ inside() { # what, arguments of make test
   fi
   if [ "$1" != demo ]; then
     local begun=$SECONDS result=ok
-    shift
-    in_root root "make test $*" 2>&1 | tee "$base/test.log" || result=FAILED
-    row root "make test $*" $result $((SECONDS - begun))
+    count_cpu
+    set -- "$cpu" "${@:2}"
+    in_root root "make test $(printf '%q ' "${@:2}")" 2>&1 | tee "$base/test.log" || result=FAILED
+    row root "make test${2:+ ${*:2}}" $result $((SECONDS - begun)) "$1"
   fi
   echo
   cat "$work/rows"
@@ -140,7 +156,7 @@ esac
 
 [ "$(id -u)" = 0 ] || skip "make fresh needs root, for mounts and chroot" "sudo make fresh"
 unshare --mount --pid --fork --mount-proc true 2> /dev/null || skip "mount namespaces are not permitted here" "run it with CAP_SYS_ADMIN"
-# Of rustup: Debian's is in /usr, with all the commands that a minimal root lacks.
+# The toolchain of Debian's package is all of /usr, with the commands that a minimal root must lack.
 if [ ! -x "$sysroot/bin/cargo" ] || [ "$sysroot" = /usr ]; then
   skip "rustc has no toolchain folder with cargo" "install Rust with rustup"
 fi
@@ -149,7 +165,8 @@ exec 9> "$base/lock"
 flock -n 9 || skip "another make fresh is running in this tree" "wait for it"
 [ -z "$(git status --porcelain --untracked-files=no)" ] || echo "fresh: uncommitted changes are not in the clone of HEAD"
 
-# Runs are killed as a whole, by their process namespace; their mounts end with it, so that what is removed here is only files.
+# A run is killed as a whole, with its process namespace, and its mounts end with it. The folder that
+# is removed here has none.
 child=
 # shellcheck disable=SC2317
 clean() {

@@ -57,10 +57,10 @@ check-headers: ## fails if they are stale
 	$(CARGO) run -q -p header-gen -- check
 	$(CARGO) test -q -p ginrs --lib config::tests::the_page >/dev/null
 
-demo: stage ## all examples on 4 ranks: processes, threads, two machines (as root installs libfabric1)
+demo: stage ## the examples on 4 ranks: processes, threads, machines (as root installs libfabric1)
 	@scripts/demo.sh
 
-fresh: ## the README's commands on a minimal Debian with a clone of HEAD, as root and as a user (root)
+fresh: ## the README's commands on a minimal Debian with a clone of HEAD, as root and as a user
 	@scripts/fresh.sh
 
 test: ## everything; what CI runs (ONLY='programs cuda': these steps; FROM=programs: from there on; QUICK=1: no sanitizers)

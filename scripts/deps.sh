@@ -181,7 +181,8 @@ case ${1:-} in
     mkdir -p build
     echo "installing: $(command_for "$package")" >&2
     install_packages "$package" > $log 2>&1 && has "$item" && exit 0
-    echo "needs $package (apt-get install $package failed: $(sed -n 's/^E: //p' $log | tail -1))"
+    reason=$(grep -m1 '^[EW]: Failed to fetch' $log || grep -m1 '^E: ' $log || echo "see $log")
+    echo "needs $package (apt-get install $package failed: ${reason#?: })"
     exit 1
     ;;
   '') ;;

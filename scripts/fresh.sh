@@ -97,7 +97,7 @@ row() { # user, command, result, seconds, processor seconds before
   [ "$3" = ok ] || failed=1
 }
 
-# All rows of the demo's table have to be ok. For the ordinary user, three across machines are skipped.
+# All rows of the demo's table have to be ok; the ordinary user's three across machines are skipped.
 demo() { # user
   local log=$base/demo-$1.log begun=$SECONDS result=ok skipped=0 rows used
   count_cpu
@@ -165,8 +165,8 @@ exec 9> "$base/lock"
 flock -n 9 || skip "another make fresh is running in this tree" "wait for it"
 [ -z "$(git status --porcelain --untracked-files=no)" ] || echo "fresh: uncommitted changes are not in the clone of HEAD"
 
-# A run is killed as a whole, with its process namespace, and its mounts end with it. The folder that
-# is removed here has none.
+# A run is killed as a whole, with its process namespace, and its mounts end with it: the folder
+# that is removed here has none.
 child=
 # shellcheck disable=SC2317
 clean() {

@@ -360,6 +360,8 @@ fn load(from: &[AtomicU8], bytes: u32) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hang_limit::{RACE_TIME, spin_until};
+    use std::time::Instant;
 
     #[test]
     fn the_reader_sees_what_the_writer_says_and_cannot_be_cut_off() {
@@ -387,13 +389,15 @@ mod tests {
     #[test]
     fn an_end_is_not_lost_to_a_step_at_the_same_time() {
         let (own, _fd) = Page::create().unwrap();
-        let round = AtomicU32::new(0);
+        let (round, begun) = (AtomicU32::new(0), Instant::now());
         const ROUNDS: u32 = 200_000;
+        const OVER: u32 = u32::MAX;
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for next in (1..2 * ROUNDS).step_by(2) {
-                    while round.load(Ordering::Acquire) != next {
-                        std::thread::yield_now();
+                    spin_until(|| [next, OVER].contains(&round.load(Ordering::Acquire)));
+                    if round.load(Ordering::Acquire) == OVER {
+                        return;
                     }
                     own.alive();
                     round.store(next + 1, Ordering::Release);
@@ -403,11 +407,13 @@ mod tests {
                 own.layout().state.store(JOINING, Ordering::Relaxed);
                 round.store(next, Ordering::Release);
                 own.leaving();
-                while round.load(Ordering::Acquire) != next + 1 {
-                    std::thread::yield_now();
-                }
+                spin_until(|| round.load(Ordering::Acquire) == next + 1);
                 assert_eq!(own.membership(), Membership::Leaving, "round {next}");
+                if begun.elapsed() > RACE_TIME {
+                    break;
+                }
             }
+            round.store(OVER, Ordering::Release);
         });
     }
 

@@ -168,7 +168,9 @@ impl Page {
 mod tests {
     use super::*;
     use crate::device::{Memory, cpu::CpuDevice};
+    use crate::hang_limit::{RACE_TIME, spin_until};
     use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
 
     fn piece(key: u64) -> Loan {
         Loan::Descriptors { first: key, pieces: 1 }
@@ -219,11 +221,11 @@ mod tests {
         const LOANS: u64 = 20_000;
         let memory = CpuDevice::new(0).create_shared(Page::BYTES).unwrap();
         let (owner, other) = (Page::of(&memory).unwrap(), Page::of(&memory).unwrap());
-        let over = AtomicBool::new(false);
+        let (over, begun) = (AtomicBool::new(false), Instant::now());
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut keeps = false;
-                while !over.load(Ordering::Relaxed) {
+                spin_until(|| {
                     match other.loan(0) {
                         _ if other.is_wanted_back(0, 1) => {
                             keeps = false;
@@ -233,18 +235,17 @@ mod tests {
                             keeps = true;
                             other.tell(0, 1, Some(key << 4));
                         }
-                        _ => std::thread::yield_now(),
+                        _ => {}
                     }
-                }
+                    over.load(Ordering::Relaxed)
+                });
             });
-            let wrong = (1..LOANS).find_map(|loan| {
+            let wrong = (1..LOANS).take_while(|_| begun.elapsed() < RACE_TIME).find_map(|loan| {
                 owner.lend(0, 1, piece(loan));
                 // Of some nobody hears before they are wanted back.
                 let seen = (0..loan % 50).find_map(|_| owner.seen(0, 1)).filter(|&at| at != loan << 4);
                 owner.withdraw(0);
-                while !owner.empty(0, [1].into_iter()) {
-                    std::thread::yield_now();
-                }
+                spin_until(|| owner.empty(0, [1].into_iter()));
                 seen.map(|at| (loan, at))
             });
             over.store(true, Ordering::Relaxed);

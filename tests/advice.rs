@@ -1,5 +1,8 @@
 //! What goes wrong outside of the library is told as what it is: the process, the value, the fix. Ranks are processes here.
 
+#[path = "../src/hang_limit.rs"]
+mod hang_limit;
+
 use ginrs::bootstrap::{Address, Bootstrap, UniqueId};
 use ginrs::device::Memory;
 use ginrs::device::cpu::CpuDevice;
@@ -128,7 +131,7 @@ fn a_rank_that_has_too_few_descriptors_to_join_says_so() {
         return tell(Bootstrap::join(&id(), 0, 2).and_then(|boot| boot.barrier("step")));
     }
     let pairs = [0; 12].map(|_| UniqueId::create().unwrap()).into_iter().enumerate().map(|(few, id)| {
-        let set = [("GINRS_TEST_ID", &*hex(&id)), ("GINRS_INIT_TIMEOUT", "10"), ("GINRS_TIMEOUT", "30")];
+        let set = [("GINRS_TEST_ID", &*hex(&id)), ("GINRS_INIT_TIMEOUT", "20"), ("GINRS_TIMEOUT", "30")];
         [start(test, "other", &set), start(test, &format!("few {few}"), &set)]
     });
     let mut failed = 0;
@@ -221,11 +224,12 @@ fn the_process_that_held_the_root_is_named_when_it_ends() {
     let lines = BufReader::new(root.stdout.take().unwrap()).lines().map_while(std::result::Result::ok);
     let text = lines.filter_map(|line| line.strip_prefix("id: ").map(str::to_owned)).next().unwrap();
     let waits = start(test, "rank", &[("GINRS_TEST_ID", &text)]);
-    // It has joined when the kernel shows a connection of its: the same name, another inode.
-    let name = format!("@ginrs-{}", &text[64..96]);
+    // It has joined when the kernel shows its connection: the name of the listener, bytes 17 to 33 of the id, with another inode.
+    let name = format!("@ginrs-{}", &text[34..66]);
     let seen = || std::fs::read_to_string("/proc/net/unix").unwrap().matches(&name).count();
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
-    while seen() < 3 && std::time::Instant::now() < until {
+    let until = hang_limit::hang_deadline();
+    while seen() < 3 {
+        assert!(std::time::Instant::now() < until, "rank 1 does not join");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     root.kill().unwrap();

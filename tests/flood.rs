@@ -1,7 +1,11 @@
 //! Floods of connections while a job joins and runs: the ranks meet, the steps go on, and what strangers may cost is bounded.
 //! By counts, not by time: how many connections one turn of the service thread takes, and how much of a core it uses for them.
 
+#[path = "../src/hang_limit.rs"]
+mod hang_limit;
+
 use ginrs::bootstrap::{Bootstrap, Cancel, Seat, UniqueId, accept_counts};
+use hang_limit::HANG_LIMIT;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::os::linux::net::SocketAddrExt;
@@ -173,11 +177,18 @@ static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 fn runs_among(test: &str, sockets: impl Fn(u32) -> Vec<String>, most: usize, more: &[Vec<u8>], id: &UniqueId, far: bool) {
     let own = sockets(std::process::id());
     assert!(!own.is_empty(), "the process's socket");
-    let (start, patience) = (Instant::now(), Duration::from_secs(60 + most as u64 / 500));
+    let (start, patience) = (Instant::now(), HANG_LIMIT + Duration::from_secs(most as u64 / 100));
     let (before, mut ranks) = std::thread::scope(|scope| {
         // From before the first rank comes until after the last has.
-        let before = scope.spawn(|| flood(&own, more, most / 2, || start.elapsed() < patience));
-        std::thread::sleep(Duration::from_millis(20));
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let before = scope.spawn(|| {
+            flood(&own, more, most / 2, move || {
+                let _ = begun.send(());
+                start.elapsed() < patience
+            })
+        });
+        // It asks before each connection: the first is made.
+        (0..2).for_each(|_| has_begun.recv().unwrap());
         let ranks = start_ranks(test, id, 4, far);
         (before.join().unwrap(), ranks)
     });
@@ -237,7 +248,7 @@ fn recorded(id: &UniqueId) -> Vec<u8> {
         let (mut rank, _) = relay.accept().unwrap();
         let mut root = std::net::TcpStream::connect(root).unwrap();
         for socket in [&rank, &root] {
-            socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            socket.set_read_timeout(Some(HANG_LIMIT)).unwrap();
         }
         let (mut greeting, mut answer, mut proof) = ([0; 164], [0; 56], [0; 16]);
         rank.read_exact(&mut greeting).unwrap();

@@ -61,11 +61,11 @@ fn live(n: u32) -> [i64; 2] {
             let boot = &comm.team.bootstrap;
             boot.barrier("all are there").unwrap();
             if comm.team.rank == 0 {
-                // What the others still free comes off: the least, once fifty looks have found no less.
+                // What the others still free comes off: the least, once fifty looks while all others slept have found no less.
                 let (mut least, mut looks) = (i64::MAX, 0);
                 while looks < 50 {
                     let live = LIVE.load(Ordering::SeqCst);
-                    looks = if live < least { 0 } else { looks + 1 };
+                    looks = if live < least { 0 } else { looks + u32::from(common::all_others_sleep()) };
                     least = least.min(live);
                     std::thread::sleep(std::time::Duration::from_millis(4));
                 }

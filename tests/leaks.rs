@@ -3,7 +3,7 @@
 mod common;
 mod held;
 
-use common::{processes, with_settings};
+use common::{all_others_sleep, processes, with_settings};
 use ginrs::bootstrap::{Cancel, UniqueId};
 use ginrs::comm::create::{Request, create};
 use ginrs::comm::{Comm, child, finish};
@@ -18,25 +18,17 @@ use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 
-/// What is held when it has not changed in fifty looks, at none of which another thread was at work or waited for a core: on a busy machine
-/// they take longer.
+/// What is held when it has not changed while all other threads slept at fifty looks.
 fn at_rest() -> Held {
     let (mut last, mut looks) = (held(), 0);
     while looks < 50 {
         std::thread::sleep(Duration::from_millis(10));
         graveyard::sweep();
         let now = held();
-        looks = if now == last && all_others_sleep() { looks + 1 } else { 0 };
+        looks = if now == last { looks + u32::from(all_others_sleep()) } else { 0 };
         last = now;
     }
     last
-}
-
-fn all_others_sleep() -> bool {
-    let own = rustix::thread::gettid().as_raw_nonzero().to_string();
-    let others = std::fs::read_dir("/proc/self/task").unwrap().flatten().filter(|task| task.file_name() != *own);
-    // "17 (ginrs boot) S ..": what it does. One that ends meanwhile does nothing.
-    others.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok()).all(|stat| !stat.contains(") R "))
 }
 
 fn end(comm: Arc<Comm>) {
@@ -128,7 +120,7 @@ fn a_step_that_fails_leaves_nothing_behind() {
                 let mut steps = 0;
                 while let Some(what) = one(control, at, steps + 1) {
                     steps += 1;
-                    let after = settled(before);
+                    let after = settled(before, common::hang_limit::HANG_LIMIT);
                     assert_eq!(after, before, "after {what}: {}", listing());
                     control.team.bootstrap.barrier("settled").unwrap();
                 }

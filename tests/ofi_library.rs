@@ -11,7 +11,8 @@ use ginrs::error::Result;
 use std::ffi::CString;
 use std::process::Command;
 
-/// As much of libfabric as is called before there is a provider. The first look for one lasts as long as `slow` says.
+/// As much of libfabric as is called before there is a provider. The first search for one ends when the file GINRS_TEST_GO exists, if
+/// `slow`.
 const LIBRARY: &str = r#"
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,8 @@ unsigned fi_version(void) { return 1 << 16 | 17; }
 int fi_getinfo(unsigned version, const char* node, const char* service, unsigned long flags, const void* hints, void** info) {
   const char* monitor = getenv("FI_MR_CACHE_MONITOR");
   if (!monitor || strcmp(monitor, "disabled") != 0) abort(); // it would watch the program's memory
-  if (__sync_fetch_and_add(&looks, 1) == 0) sleep(SLOW);
+  if (SLOW && __sync_fetch_and_add(&looks, 1) == 0)
+    for (int ms = 0; ms < 120000 && access(getenv("GINRS_TEST_GO"), F_OK) != 0; ms++) usleep(1000);
   return -61;
 }
 void fi_freeinfo(void* info) { free(info); }
@@ -36,12 +38,12 @@ const char* fi_strerror(int error) { return "No data available"; }
 "#;
 
 /// From now on that is libfabric in this process.
-fn load(slow: u32) {
+fn load(slow: bool) {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
     let pid = std::process::id();
     let (source, object) = (folder.join(format!("libfabric-{pid}.c")), folder.join(format!("libfabric-{pid}.so")));
     std::fs::write(&source, LIBRARY).unwrap();
-    let slow = format!("-DSLOW={slow}");
+    let slow = format!("-DSLOW={}", u8::from(slow));
     let compiled = Command::new("cc")
         .args(["-shared", "-fPIC", "-Wl,-soname,libfabric.so.1", &slow, "-o"])
         .arg(&object)
@@ -76,7 +78,7 @@ fn errors() -> Vec<String> {
 #[test]
 fn no_provider_is_a_reason_on_all_ranks() {
     with_settings("no_provider_is_a_reason_on_all_ranks", &[("GINRS_FAKE_MACHINES", "0,1")], || {
-        load(0);
+        load(false);
         for error in errors() {
             assert!(
                 error.contains("GINRS-E035")
@@ -102,11 +104,19 @@ fn a_provider_that_is_none_is_told_with_its_variable() {
 #[test]
 fn who_looks_for_providers_for_long_is_said_to() {
     let name = "who_looks_for_providers_for_long_is_said_to";
-    with_settings(name, &[("GINRS_FAKE_MACHINES", "0,1"), ("GINRS_TIMEOUT", "2")], || {
+    // The search of rank 0 ends after rank 1 has given it up.
+    let folder = tempfile::tempdir().unwrap();
+    let go = folder.path().join("go");
+    let settings = [("GINRS_FAKE_MACHINES", "0,1"), ("GINRS_TIMEOUT", "8"), ("GINRS_TEST_GO", go.to_str().unwrap())];
+    with_settings(name, &settings, || {
         // In processes of their own: the ranks of one share the answer.
         processes(name, 2, 1, |comm| {
-            load(if comm.team.rank == 0 { 4 } else { 0 });
+            load(comm.team.rank == 0);
+            comm.team.bootstrap.barrier("loaded").unwrap();
             let error = gin(comm).expect_err("there is no way");
+            if comm.team.rank == 1 {
+                std::fs::write(std::env::var_os("GINRS_TEST_GO").unwrap(), "").unwrap();
+            }
             let text = error.to_string();
             assert!(text.contains("GINRS-E017") && text.contains("is in \"loading of network libraries\""), "{text}");
             // No more steps.

@@ -107,7 +107,7 @@ fn a_log_file_that_blocks_is_not_opened() {
     let fifo = folder.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let output = Command::new("timeout")
-        .arg("30")
+        .arg("120")
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "a_log_file_that_blocks_is_not_opened", "--nocapture"])
         .envs([("GINRS_TEST_INNER", "1"), ("NCCL_DEBUG", "WARN")])

@@ -5,7 +5,6 @@ mod netns;
 mod watched;
 
 use netns::Machines;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use watched::Process;
 
@@ -16,62 +15,25 @@ fn start(machines: &Machines, role: &str, places: &[usize], more: &[(&str, &str)
 #[test]
 fn a_link_that_is_cut_for_less_than_the_deadline_ends_nothing_and_loses_nothing() {
     let Some(machines) = Machines::new(2) else { return };
-    // What has lost nothing before repeats it in doubled pauses, 0.2 s and on, which only newer kernels bound (`src/bootstrap/tcp.rs`): of a cut
-    // of 1.7 s the next beat comes after 2.8 s at the latest, or after 3.0 and more.
-    let cuts = [if pauses_are_bounded() { 1700 } else { 500 }, 1700];
-    // That leaves little: a machine on which a nap was so much too long says nothing.
-    let calm = Duration::from_millis(50);
-    for _ in 0..20 {
-        let (said, late) = longest_delay_while(|| {
-            let all = start(&machines, "steps", &[0, 1, 1], &[]);
-            for time in cuts {
-                std::thread::sleep(Duration::from_millis(1200));
-                machines.link(1, false);
-                std::thread::sleep(Duration::from_millis(time));
-                machines.link(1, true);
-            }
-            all.iter().map(Process::line).collect::<Vec<_>>()
-        });
-        if said.iter().all(|said| said == "done") {
-            return;
-        }
-        assert!(late > calm, "{said:?}, and nothing was later than {late:?}");
+    // TCP retransmits after 0.2 s and doubles the pause, which only newer kernels bound (`src/bootstrap/tcp.rs`): after a cut of 4 s the
+    // next heartbeat comes within 6.4 s. The deadline leaves as much again for a machine that is busy.
+    let all = start(&machines, "steps", &[0, 1, 1], &[("GINRS_HOST_DEADLINE", "13")]);
+    for _ in 0..2 {
+        std::thread::sleep(Duration::from_millis(1200));
+        machines.link(1, false);
+        std::thread::sleep(Duration::from_secs(4));
+        machines.link(1, true);
     }
-    panic!("never calm");
-}
-
-/// By how much a nap of another thread was too long meanwhile.
-fn longest_delay_while<T>(body: impl FnOnce() -> T) -> (T, Duration) {
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let watch = scope.spawn(|| {
-            let (nap, mut longest) = (Duration::from_millis(5), Duration::ZERO);
-            while !over.load(Ordering::Relaxed) {
-                let begun = Instant::now();
-                std::thread::sleep(nap);
-                longest = longest.max(begun.elapsed().saturating_sub(nap));
-            }
-            longest
-        });
-        let made = body();
-        over.store(true, Ordering::Relaxed);
-        (made, watch.join().unwrap())
-    })
-}
-
-/// Linux 6.15 or later.
-fn pauses_are_bounded() -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
-    (numbers.next().unwrap(), numbers.next().unwrap()) >= (6, 15)
+    all.iter().for_each(|process| assert_eq!(process.line(), "done"));
 }
 
 #[test]
 fn an_address_that_is_away_for_a_second_ends_nothing_and_loses_nothing() {
     let Some(machines) = Machines::new(3) else { return };
-    let all = start(&machines, "steps", &[0, 1, 2], &[]);
+    // Long: a command that enters the namespace may wait for the kernel for seconds on a busy machine, with the address away.
+    let all = start(&machines, "steps", &[0, 1, 2], &[("GINRS_HOST_DEADLINE", "30")]);
     std::thread::sleep(Duration::from_millis(1200));
-    // One command does both: each that enters the namespace may wait for the kernel for seconds on a busy machine, with the address away.
+    // One command does both, for the same reason.
     let away = "ip addr del 10.77.0.3/24 dev eth0 && sleep 1 && ip addr add 10.77.0.3/24 dev eth0";
     assert!(machines.command(2, "sh").args(["-c", away]).status().unwrap().success());
     all.iter().for_each(|process| assert_eq!(process.line(), "done"));
@@ -90,10 +52,11 @@ fn a_rank_that_has_no_way_to_the_root_yet_joins_when_it_has() {
     let Some(machines) = Machines::new(2) else { return };
     let program = std::env::current_exe().unwrap();
     let point = [("NCCL_COMM_ID", "10.77.0.1:4077"), ("GINRS_SECRET", "0123456789abcdef0123456789abcdef")];
-    for (fixed, away) in [(false, 1), (true, 4)] {
+    for (fixed, away, deadline) in [(false, 1, "30"), (true, 4, "3")] {
         let start = |rank: usize, id: &str| {
             let mut environment =
                 vec![("GINRS_TEST_RANK", rank.to_string()), ("GINRS_TEST_N", "2".into()), ("GINRS_TEST_ID", id.into())];
+            environment.push(("GINRS_HOST_DEADLINE", deadline.into()));
             environment.extend(point.iter().filter(|_| fixed).map(|(name, value)| (*name, (*value).to_owned())));
             Process::start_by(machines.command(rank, &program), "join", &environment)
         };
@@ -115,14 +78,14 @@ fn a_rank_that_has_no_way_to_the_root_yet_joins_when_it_has() {
 #[test]
 fn a_machine_that_is_cut_off_is_dead_at_the_deadline_and_both_sides_end() {
     let Some(machines) = Machines::new(3) else { return };
-    let all = start(&machines, "cause", &[0, 1, 1, 2], &[("GINRS_HOST_DEADLINE", "2")]);
+    let all = start(&machines, "cause", &[0, 1, 1, 2], &[("GINRS_HOST_DEADLINE", "8")]);
     let start = Instant::now();
     machines.link(1, false);
     for rank in [0, 3] {
         let told = all[rank].line();
         println!("rank {rank} knew after {:?}", start.elapsed());
         assert!(told.starts_with("E110 by 1 RemoteError: rank 1 (pid"), "rank {rank}: {told}");
-        assert!(told.contains("(ranks 1-2) for 2") && told.contains("GINRS_HOST_DEADLINE is 2 s"), "rank {rank}: {told}");
+        assert!(told.contains("(ranks 1-2) for 8") && told.contains("GINRS_HOST_DEADLINE is 8 s"), "rank {rank}: {told}");
     }
     // Those who are cut off cannot know that it is they.
     for rank in [1, 2] {
@@ -134,7 +97,7 @@ fn a_machine_that_is_cut_off_is_dead_at_the_deadline_and_both_sides_end() {
         assert!(process.line().starts_with("E110 by "));
         let gone = process.line();
         let time: u64 = gone.trim_start_matches("gone in ").trim_end_matches(" ms").parse().unwrap();
-        assert!(time < 1500, "{gone}");
+        assert!(time < 8000, "{gone}");
     }
 }
 

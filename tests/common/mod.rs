@@ -1,6 +1,9 @@
 //! Ranks for tests: threads of this process, or processes that run this test again.
 #![allow(dead_code)]
 
+#[path = "../../src/hang_limit.rs"]
+pub mod hang_limit;
+
 use ginrs::bootstrap::UniqueId;
 use ginrs::comm::Comm;
 use ginrs::comm::create::{Request, create};
@@ -119,4 +122,12 @@ pub fn store(at: DevPtr, value: u64) {
 pub fn read<T: Copy>(at: DevPtr) -> T {
     // SAFETY: tests pass the address of a live struct that nobody writes meanwhile.
     unsafe { std::ptr::read(at as *const T) }
+}
+
+/// No other thread of this process runs or waits for a core.
+pub fn all_others_sleep() -> bool {
+    let own = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let others = std::fs::read_dir("/proc/self/task").unwrap().flatten().filter(|task| task.file_name() != *own);
+    // "17 (ginrs boot) S ..": what it does. One that ends meanwhile does nothing.
+    others.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok()).all(|stat| !stat.contains(") R "))
 }

@@ -30,9 +30,9 @@ pub fn held() -> Held {
     }
 }
 
-/// What is held when it is `wanted`, or after twenty seconds: other threads close what has ended.
-pub fn settled(wanted: Held) -> Held {
-    let end = Instant::now() + Duration::from_secs(20);
+/// What is held when it is `wanted`, or after `limit`: other threads close what has ended.
+pub fn settled(wanted: Held, limit: Duration) -> Held {
+    let end = Instant::now() + limit;
     loop {
         graveyard::sweep();
         let now = held();

@@ -1,6 +1,8 @@
 //! Machines that share nothing but a network: network namespaces of this one, joined by a bridge in one more namespace. Needs root and `ip`.
 #![allow(dead_code)]
 
+#[path = "../../src/hang_limit.rs"]
+pub mod hang_limit;
 pub mod wire;
 
 use std::os::unix::fs::PermissionsExt;
@@ -71,7 +73,7 @@ impl Machines {
         // The kernel says a moment later that an interface is up, and a process that looks before it takes lo.
         for name in machines {
             let show = || Command::new("ip").args(["-n", name, "link", "show", "eth0"]).output();
-            let until = Instant::now() + Duration::from_secs(5);
+            let until = hang_limit::hang_deadline();
             while !show().is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("state UP")) {
                 if Instant::now() > until {
                     return Err(format!("eth0 of {name} does not come up"));

@@ -127,7 +127,7 @@ impl Wire {
     pub fn break_connections(&self, how: Wrong) {
         let before = self.0.count.load(Ordering::Relaxed);
         *self.0.wrong.lock().unwrap() = Some(how);
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = super::hang_limit::hang_deadline();
         while self.0.count.load(Ordering::Relaxed) == before {
             assert!(Instant::now() < until, "nothing to break: no segment came");
             std::thread::sleep(Duration::from_millis(1));

@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// So long everything may take, in virtual time: more than all deadlines one behind the other.
 const LONGEST: Duration = Duration::from_secs(240);
 
+/// Longest time, in virtual time, until what has ended is closed.
+const SETTLES: Duration = Duration::from_secs(20);
+
 /// Number of the error that a rank has left.
 const LEFT: u16 = 42;
 
@@ -47,7 +50,7 @@ pub fn run(plan: &Plan) -> Outcome {
     if took > LONGEST {
         violations.push(format!("it took {} s", took.as_secs()));
     }
-    let after = settled(before);
+    let after = settled(before, SETTLES);
     // What fails or is cut ends all that connects at that moment. libfabric forgets who has connected and ends, or whose listener ends, before it
     // has said what for, and for how long it lives nobody can tell from outside.
     let cut = lived.iter().any(Result::is_err) || plan.faults.iter().any(|fault| matches!(fault, Fault::Cut { .. }));

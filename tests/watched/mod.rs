@@ -2,13 +2,15 @@
 
 #![allow(dead_code)]
 
+#[path = "../../src/hang_limit.rs"]
+pub mod hang_limit;
 mod roles;
 
 use ginrs::bootstrap::UniqueId;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub struct Process {
     pub child: Child,
@@ -47,7 +49,7 @@ impl Process {
 
     /// The next line that `child` said; warnings and libtest's words are passed over, and shown when it never comes.
     pub fn line(&self) -> String {
-        let (mut passed, until) = (Vec::new(), Instant::now() + Duration::from_secs(20));
+        let (mut passed, until) = (Vec::new(), hang_limit::hang_deadline());
         loop {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(line) if line.starts_with("(raw)") => passed.push(line),

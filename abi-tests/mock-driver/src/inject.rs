@@ -33,9 +33,19 @@ fn read(plan: &str) -> Vec<Planned> {
     words.map(|word| one(word).unwrap_or_else(|| panic!("GINRS_MOCK_FAIL: {word:?} is not FUNCTION:NTH:CURESULT"))).collect()
 }
 
+/// Calls and copies that hang.
+static HANGS: AtomicU64 = AtomicU64::new(0);
+
+/// Returns how many calls and copies hang: a test waits for one.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_mock_hangs() -> u64 {
+    HANGS.load(Ordering::Acquire)
+}
+
 /// Whether this call is the one to fail, and how.
 pub fn due(name: &str) -> Option<Code> {
     let code = due_in(planned(), name);
+    HANGS.fetch_add((code == Some(HANG)).into(), Ordering::AcqRel);
     while code == Some(HANG) {
         std::thread::park();
     }

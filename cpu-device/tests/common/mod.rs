@@ -1,6 +1,9 @@
 //! Kernels written in Rust: what ginrs-cc makes of a `.cu` file, by hand.
 #![allow(dead_code, unused_imports, reason = "each test program uses a part")]
 
+#[path = "../../../src/hang_limit.rs"]
+pub mod hang_limit;
+
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 

@@ -1,5 +1,9 @@
 //! ginrs-run --hosts: ranks on several machines, over a stand-in for ssh that runs the command here, under the host's name.
 
+#[path = "../../src/hang_limit.rs"]
+mod hang_limit;
+
+use hang_limit::{HANG_LIMIT, hang_deadline};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -53,7 +57,7 @@ fn errors(output: &Output) -> String {
 
 fn gone_soon(pid: &str) -> bool {
     let alive = || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = hang_deadline();
     while alive() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -68,7 +72,7 @@ fn running(options: &[&str], ranks: usize) -> (Child, Vec<String>, tempfile::Tem
     let mut command = command(options, &["sh", "-c", program]);
     let child = command.current_dir(&folder).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let path = |rank: usize| folder.path().join(format!("pid.{rank}"));
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = hang_deadline();
     while !(0..ranks).all(|rank| path(rank).exists()) {
         assert!(Instant::now() < until, "the ranks do not start");
         std::thread::sleep(Duration::from_millis(5));
@@ -121,7 +125,7 @@ fn what_is_not_named_is_not_sent() {
 #[test]
 fn a_failure_on_one_machine_ends_all() {
     let start = Instant::now();
-    let text = "echo $$; if [ $RANK = 3 ]; then echo went wrong >&2; exit 7; fi; exec sleep 60";
+    let text = "echo $$; if [ $RANK = 3 ]; then echo went wrong >&2; exit 7; fi; exec sleep 900";
     let output = script(&["-n", "4", "--hosts", "a,b"], text);
     assert_eq!(output.status.code(), Some(7), "{output:?}");
     let told = errors(&output);
@@ -130,9 +134,9 @@ fn a_failure_on_one_machine_ends_all() {
             && told.contains("exited with status 7; last line on stderr: went wrong"),
         "{told}"
     );
-    assert!(sorted(&output.stdout).iter().all(|line| gone_soon(&line[4..])) && start.elapsed() < Duration::from_secs(40));
+    assert!(sorted(&output.stdout).iter().all(|line| gone_soon(&line[4..])) && start.elapsed() < HANG_LIMIT);
     // A rank that is killed, with its signal.
-    let output = script(&["-n", "2", "--hosts", "a,b"], "[ $RANK = 0 ] && kill -SEGV $$; exec sleep 60");
+    let output = script(&["-n", "2", "--hosts", "a,b"], "[ $RANK = 0 ] && kill -SEGV $$; exec sleep 900");
     assert!(output.status.code() == Some(139) && errors(&output).contains("host a: rank 0"), "{output:?}");
 }
 
@@ -184,7 +188,7 @@ fn what_keeps_a_job_from_starting_is_told() {
     assert!(output.status.code() == Some(127) && errors(&output).contains("cannot start `./not-there`"), "{output:?}");
     let output = script(&["-n", "2", "--hosts", "a,b", "--wdir", "/no/such"], "echo started");
     assert!(output.status.code() == Some(1) && errors(&output).contains("working directory /no/such"), "{output:?}");
-    let output = script(&["-n", "2", "--hosts", "a,b", "--timeout", "0.5"], "[ $RANK = 0 ] || exec sleep 60");
+    let output = script(&["-n", "2", "--hosts", "a,b", "--timeout", "4"], "[ $RANK = 0 ] || exec sleep 900");
     assert!(output.status.code() == Some(124) && errors(&output).contains("still running: b (rank 1)"), "{output:?}");
     let output = command(&["-n", "1", "--hosts", "a", "--rsh", "/no/such/rsh"], &["true"]).output().unwrap();
     assert!(output.status.code() == Some(1) && errors(&output).contains("name another with --rsh"), "{output:?}");
@@ -194,7 +198,7 @@ fn what_keeps_a_job_from_starting_is_told() {
 #[test]
 fn a_remote_shell_that_hangs_is_waited_for_no_longer_than_said() {
     let folder = tempfile::tempdir().unwrap();
-    let options = ["-n", "2", "--hosts", "a,hung", "--timeout", "1", "--grace", "900"];
+    let options = ["-n", "2", "--hosts", "a,hung", "--timeout", "5", "--grace", "900"];
     let mut command = command(&options, &["true"]);
     let mut child = command.current_dir(&folder).stderr(Stdio::piped()).spawn().unwrap();
     let ended = gone_soon(&child.id().to_string());
@@ -237,13 +241,13 @@ fn the_unique_id_reaches_ranks_on_every_machine() {
     let own_namespace =
         Command::new("unshare").args(["-n", "true"]).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
     for hosts in ["a:2,b:3", if own_namespace { "net1:2,net2:1,net3:2" } else { "a:1,b:1,c:3" }] {
-        let output = command(&["--hosts", hosts, "--timeout", "60"], &[program.to_str().unwrap()]).output().unwrap();
+        let output = command(&["--hosts", hosts, "--timeout", "120"], &[program.to_str().unwrap()]).output().unwrap();
         assert!(output.status.success(), "{hosts}: {output:?}");
         let lines: Vec<String> = (0..5).map(|rank| format!("[{rank}] {rank} of 5: 0 wrong")).collect();
         assert_eq!(sorted(&output.stdout), lines, "{hosts}");
     }
     // Another job beside, and what is left of one: no rank gets another's.
-    let job = || command(&["--hosts", "a,b", "-n", "3", "--timeout", "60"], &[program.to_str().unwrap()]);
+    let job = || command(&["--hosts", "a,b", "-n", "3", "--timeout", "120"], &[program.to_str().unwrap()]);
     let jobs: Vec<Child> = (0..3).map(|_| job().stdout(Stdio::null()).spawn().unwrap()).collect();
     assert!(jobs.into_iter().all(|mut job| job.wait().unwrap().success()));
 }

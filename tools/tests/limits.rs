@@ -1,5 +1,9 @@
 //! ginrs-run where something is short: processes, files, room for output; and ranks that are stopped or leave early.
 
+#[path = "../../src/hang_limit.rs"]
+mod hang_limit;
+
+use hang_limit::{HANG_LIMIT, hang_deadline};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
@@ -26,7 +30,7 @@ fn state(pid: &str) -> String {
 }
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = hang_deadline();
     while !is_so() {
         assert!(Instant::now() < deadline, "{what}");
         std::thread::sleep(Duration::from_millis(5));
@@ -70,7 +74,7 @@ fn too_few_processes_are_an_error_and_no_panic() {
     let root = std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t");
     for limit in [1, 2, 3, 5] {
         let mut command = Command::new("bash");
-        let line = format!("ulimit -u {limit}; exec {} -n 16 sleep 60", tool.display());
+        let line = format!("ulimit -u {limit}; exec {} -n 16 sleep 900", tool.display());
         command.args(["-c", &line]).env("TMPDIR", folder.path()).env_remove("RUST_BACKTRACE");
         if root {
             command.uid(65_534);
@@ -95,13 +99,13 @@ fn ranks_need_not_fit_into_the_soft_limit_on_files() {
 #[test]
 fn a_rank_that_cannot_start_ends_the_others() {
     let line = format!(
-        "ulimit -n 24; exec {} -n 30 sh -c 'trap \"echo asked; exit 0\" TERM; sleep 60 & wait'",
+        "ulimit -n 24; exec {} -n 30 sh -c 'trap \"echo asked; exit 0\" TERM; sleep 900 & wait'",
         env!("CARGO_BIN_EXE_ginrs-run")
     );
     let started = Instant::now();
     let output = Command::new("bash").args(["-c", &line]).output().unwrap();
     assert_eq!(output.status.code(), Some(127), "{}", errors(&output));
-    assert!(errors(&output).contains("ulimit -n") && started.elapsed() < Duration::from_secs(40), "{}", errors(&output));
+    assert!(errors(&output).contains("ulimit -n") && started.elapsed() < HANG_LIMIT, "{}", errors(&output));
 }
 
 /// The lines of a job's stderr as they come.
@@ -128,7 +132,8 @@ fn a_stopped_rank_is_told_and_may_go_on() {
 #[test]
 fn a_stopped_rank_hears_that_the_job_ends() {
     let text = "[ $RANK = 0 ] && { until [ -e $GINRS_RUN_ID/stopped ]; do sleep 0.05; done; exit 3; }\n\
-                trap 'echo asked; exit 0' TERM; (sleep 0.5; touch $GINRS_RUN_ID/stopped) & kill -STOP $$; while :; do sleep 0.1; done";
+                trap 'echo asked; exit 0' TERM; (until grep -q ') T ' /proc/$$/stat; do sleep 0.05; done; touch $GINRS_RUN_ID/stopped) &\n\
+                kill -STOP $$; while :; do sleep 0.1; done";
     let output = script(&["-n", "2", "--grace", "60"], text).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&output.stdout).contains("[1] asked"), "{output:?}");
@@ -178,7 +183,7 @@ fn users_signals_are_handed_on() {
 /// Whoever waits for a rank that has left by itself is not told by anyone else.
 #[test]
 fn a_rank_that_left_early_is_told_while_others_wait() {
-    let (mut job, mut lines) = started(&["-n", "3"], "[ $RANK = 1 ] && exit 0; exec sleep 300");
+    let (mut job, mut lines) = started(&["-n", "3"], "[ $RANK = 1 ] && exit 0; exec sleep 900");
     let line = lines.next().unwrap();
     assert!(line.contains("rank 1 ended with status 0") && line.contains("rank 0, 2 still running"), "{line}");
     signal(job.id(), "-INT");

@@ -1,5 +1,9 @@
 //! ginrs-run: what ranks see, how their lines are printed, and how a job ends.
 
+#[path = "../../src/hang_limit.rs"]
+mod hang_limit;
+
+use hang_limit::{HANG_LIMIT, hang_deadline};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -31,7 +35,7 @@ fn is_alive(pid: &str) -> bool {
 }
 
 fn gone_soon(pid: &str) -> bool {
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = hang_deadline();
     while is_alive(pid) && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -54,7 +58,7 @@ fn a_folder_that_nobody_holds_goes_with_the_next_job() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);
     let start = || {
-        let text = "python3 -c 'import os, socket; socket.socket(socket.AF_UNIX).bind(os.environ[\"GINRS_RUN_ID\"] + \"/s\")'; echo $GINRS_RUN_ID; exec sleep 60";
+        let text = "python3 -c 'import os, socket; socket.socket(socket.AF_UNIX).bind(os.environ[\"GINRS_RUN_ID\"] + \"/s\")'; echo $GINRS_RUN_ID; exec sleep 900";
         let mut job = command(&["-n", "1", "--no-prefix", "sh", "-c", text]);
         let mut job = job.env("TMPDIR", place.path()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -116,9 +120,9 @@ fn lines_are_whole() {
 #[test]
 fn the_first_failure_ends_the_job_and_is_told() {
     let start = Instant::now();
-    let output = script(&["-n", "4"], "if [ $RANK = 2 ]; then echo working >&2; echo went wrong >&2; exit 7; fi; exec sleep 60");
+    let output = script(&["-n", "4"], "if [ $RANK = 2 ]; then echo working >&2; echo went wrong >&2; exit 7; fi; exec sleep 900");
     assert_eq!(output.status.code(), Some(7));
-    assert!(start.elapsed() < Duration::from_secs(20));
+    assert!(start.elapsed() < HANG_LIMIT);
     let text = errors(&output);
     assert!(
         text.contains("ginrs-run: rank 2 (pid ")
@@ -129,7 +133,7 @@ fn the_first_failure_ends_the_job_and_is_told() {
 
 #[test]
 fn signals_become_128_and_their_number() {
-    let output = script(&["-n", "2"], "[ $RANK = 1 ] && kill -SEGV $$; exec sleep 60");
+    let output = script(&["-n", "2"], "[ $RANK = 1 ] && kill -SEGV $$; exec sleep 900");
     assert_eq!(output.status.code(), Some(139));
     assert!(errors(&output).contains("was killed by signal 11 (SIGSEGV)"), "{}", errors(&output));
 }
@@ -144,22 +148,25 @@ fn a_rank_that_ends_well_ends_no_other() {
 #[test]
 fn ranks_that_ignore_sigterm_are_killed() {
     let start = Instant::now();
-    let output = script(&["-n", "2"], "trap '' TERM; if [ $RANK = 0 ]; then sleep 0.2; exit 3; fi; while :; do sleep 1; done");
+    let text = "trap '' TERM; ready=$GINRS_RUN_ID/ready; if [ $RANK = 0 ]; then until [ -e $ready ]; do sleep 0.05; done; exit 3; fi\n\
+                touch $ready; while :; do sleep 1; done";
+    let output = script(&["-n", "2"], text);
     assert_eq!(output.status.code(), Some(3));
     let took = start.elapsed();
-    assert!(took > Duration::from_secs(2) && took < Duration::from_secs(30), "{took:?}");
+    assert!(took > Duration::from_secs(2) && took < HANG_LIMIT, "{took:?}");
 }
 
 #[test]
 fn a_timeout_names_who_is_left() {
-    let output = script(&["-n", "3", "--timeout", "0.5"], "[ $RANK = 1 ] && exit 0; exec sleep 60");
+    // Rank 1 has that time to start and to end.
+    let output = script(&["-n", "3", "--timeout", "4"], "[ $RANK = 1 ] && exit 0; exec sleep 900");
     assert_eq!(output.status.code(), Some(124));
-    assert!(errors(&output).contains("not done after 0.5 s (--timeout); still running: rank 0, 2"), "{}", errors(&output));
+    assert!(errors(&output).contains("not done after 4 s (--timeout); still running: rank 0, 2"), "{}", errors(&output));
 }
 
 /// Starts ranks that print their pid and that of a child of theirs, and reads both.
 fn start_sleepers() -> (Child, Vec<String>) {
-    let text = "sleep 60 & echo $$ $!; wait";
+    let text = "sleep 900 & echo $$ $!; wait";
     let mut job =
         command(&["-n", "2", "--no-prefix", "sh", "-c", text]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(job.stdout.take().unwrap()).lines();
@@ -197,7 +204,7 @@ fn ranks_die_with_ginrs_run() {
 
 #[test]
 fn what_a_rank_leaves_behind_is_ended() {
-    let output = script(&["-n", "1", "--no-prefix"], "sleep 60 & echo $!");
+    let output = script(&["-n", "1", "--no-prefix"], "sleep 900 & echo $!");
     let pid = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && gone_soon(pid.trim()));
 }

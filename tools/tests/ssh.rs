@@ -4,6 +4,7 @@
 mod netns;
 
 use netns::Machines;
+use netns::hang_limit::hang_deadline;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -65,7 +66,7 @@ impl Cluster {
         self.write("ssh-stranger", &settings("stranger", "known"));
         self.write("ssh-unknown", &settings("user", "nothing"));
         for host in ["a", "b"] {
-            let until = Instant::now() + Duration::from_secs(20);
+            let until = hang_deadline();
             while !self
                 .machines
                 .command(0, "ssh")
@@ -95,7 +96,7 @@ impl Cluster {
     fn sleeping(&self, ranks: usize) -> (Child, Vec<String>) {
         let program = "rm -f pid.$RANK; echo $$ > tmp.$RANK; mv tmp.$RANK pid.$RANK; exec sleep 600";
         let job = self.run("ssh", &["--hosts", "a,b", "-n", &ranks.to_string()], &["sh", "-c", program]).spawn().unwrap();
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = hang_deadline();
         let path = |rank: usize| self.path(&format!("pid.{rank}"));
         while !(0..ranks).all(|rank| path(rank).exists()) {
             assert!(Instant::now() < until, "the ranks do not start");
@@ -130,7 +131,7 @@ fn parent(pid: &str) -> String {
 }
 
 fn gone_soon(pid: &str) -> bool {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = hang_deadline();
     while state_of(pid).is_some() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(10));
     }

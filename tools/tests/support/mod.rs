@@ -72,7 +72,7 @@ impl Prefix {
 
     /// Runs a program of the work folder, which must succeed; its output.
     pub fn run(&self, program: &str) -> String {
-        let output = Command::new("timeout").arg("60").arg(self.work().join(program)).output().unwrap();
+        let output = Command::new("timeout").arg("120").arg(self.work().join(program)).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{program}: {}\n{text}{}", output.status, errors(&output));
         text

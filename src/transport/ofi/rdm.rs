@@ -57,7 +57,7 @@ pub(super) struct Rdm {
     pub graves: HashMap<u32, (u64, u64, Envelope)>,
     pub places: Places,
     /// Messages that must go and found no room.
-    waiting: Waiting,
+    pub(super) waiting: Waiting,
     pub ready: VecDeque<Ended>,
     pub events: VecDeque<Event>,
     pub patience: Duration,

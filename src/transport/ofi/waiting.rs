@@ -22,43 +22,52 @@ struct Queue {
 }
 
 /// See the module.
-#[derive(Default)]
-pub(super) struct Waiting(BTreeMap<u64, Queue>);
+pub(super) struct Waiting {
+    queues: BTreeMap<u64, Queue>,
+    /// [`AWAY`]; longer in tests of peers that are there, however busy the machine is.
+    pub away: Duration,
+}
+
+impl Default for Waiting {
+    fn default() -> Self {
+        Self { queues: BTreeMap::new(), away: AWAY }
+    }
+}
 
 impl Waiting {
     /// `peer` has just refused something of `link`, or has to take something else first.
     pub fn push(&mut self, now: Instant, link: u32, peer: u64, bytes: Vec<u8>) {
-        let queue = self.0.entry(peer).or_insert_with(|| Queue { messages: VecDeque::new(), since: now, tried: now });
+        let queue = self.queues.entry(peer).or_insert_with(|| Queue { messages: VecDeque::new(), since: now, tried: now });
         queue.messages.push_back((link, bytes));
     }
 
     /// Something must go to `peer` first.
     pub fn holds(&self, peer: u64) -> bool {
-        self.0.contains_key(&peer)
+        self.queues.contains_key(&peer)
     }
 
     /// Nothing must go.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.queues.is_empty()
     }
 
     /// Nothing must go but to peers that are away.
     pub fn rests(&self, now: Instant) -> bool {
-        self.0.values().all(|queue| now - queue.since >= AWAY)
+        self.queues.values().all(|queue| now - queue.since >= self.away)
     }
 
     /// `peer` has taken something that was under way, and may take more.
     pub fn took(&mut self, now: Instant, peer: u64) {
-        if let Some(queue) = self.0.get_mut(&peer) {
+        if let Some(queue) = self.queues.get_mut(&peer) {
             queue.since = now;
         }
     }
 
     /// Tries what is there by `send`, which says false where the peer refuses; true if any went.
     pub fn retry(&mut self, now: Instant, mut send: impl FnMut(u32, u64, &[u8]) -> bool) -> bool {
-        let mut moved = false;
-        self.0.retain(|&peer, queue| {
-            if now - queue.since >= AWAY && now - queue.tried < AGAIN {
+        let (mut moved, away) = (false, self.away);
+        self.queues.retain(|&peer, queue| {
+            if now - queue.since >= away && now - queue.tried < AGAIN {
                 return true;
             }
             queue.tried = now;

@@ -49,6 +49,8 @@ pub fn ends(serves: &[bool], queue: Option<Queue>) -> (Vec<Ofi>, Vec<Vec<u8>>) {
             if how.quick {
                 made.0.answer = Duration::from_secs(2);
                 made.0.post.net.rdm().unwrap().patience = Duration::from_millis(500);
+            } else if !how.gone {
+                made.0.post.net.rdm().unwrap().waiting.away = HANG_LIMIT;
             }
             made
         }
@@ -66,11 +68,13 @@ pub(super) struct How {
     pub mixed: bool,
     /// Nobody waits for long for what may be lost.
     pub quick: bool,
+    /// A peer exits: one that takes nothing counts as away as soon as it does elsewhere.
+    pub gone: bool,
     /// Where each rank listens beside 127.0.0.1.
     pub others: &'static [IpAddr],
 }
 
-thread_local!(pub(super) static HOW: std::cell::Cell<How> = const { std::cell::Cell::new(How { provider: "", writes: None, mixed: false, quick: false, others: &[] }) });
+thread_local!(pub(super) static HOW: std::cell::Cell<How> = const { std::cell::Cell::new(How { provider: "", writes: None, mixed: false, quick: false, gone: false, others: &[] }) });
 
 /// The same, connected as a communicator connects them.
 fn ranks(serves: Vec<bool>) -> Vec<Box<dyn Transport>> {

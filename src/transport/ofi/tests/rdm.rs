@@ -152,6 +152,7 @@ fn put_to(peer: u32) -> Work {
 /// Of three ranks the last has gone, and its endpoint with it: what is there for it nobody takes.
 fn with_one_that_takes_nothing(test: impl FnOnce(&mut World)) {
     over(RXM, None, false, || {
+        HOW.set(How { gone: true, ..HOW.get() });
         let mut world = World::of(3);
         world.put(&put_to(2)).unwrap();
         let link = world.ranks[0].dialled[2][0] - 1;

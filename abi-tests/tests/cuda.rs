@@ -3,6 +3,8 @@
 
 #[path = "cuda/deaths.rs"]
 mod deaths;
+#[path = "../../src/hang_limit.rs"]
+mod hang_limit;
 #[path = "cuda/refusals.rs"]
 mod refusals;
 

@@ -1,6 +1,9 @@
 //! GINRS_SCHEDULE and `ginrs-run --explore`: `explore/mistakes.cu` has mistakes that the usual order of threads and blocks forgives, which
 //! few seeds must find, and their mended twins, which none may blame. Needs GINRS_PREFIX (`make test` sets it).
 
+#[path = "../../src/hang_limit.rs"]
+mod hang_limit;
+
 use abi_tests::programs::{compiled, compiled_as, compiled_with_theirs, line_of};
 use abi_tests::{prefix, text};
 use std::collections::HashSet;
@@ -211,9 +214,28 @@ fn a_hang_of_a_seed_is_proven_named_replayed_and_shrunk() {
 fn ctrl_c_ends_it_with_what_is_known() {
     let program = Path::new("sleep");
     let mut command = Command::new(prefix().join("bin/ginrs-run"));
-    command.args(["--explore", "5"]).arg(program).arg("100");
+    command.args(["--explore", "5"]).arg(program).arg("900");
     let child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    // Until its first run has started the program.
+    let runs = |pid: u32| {
+        let is_program = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n");
+        let mut all = vec![pid.to_string()];
+        while let Some(pid) = all.pop() {
+            if is_program(&pid) {
+                return true;
+            }
+            for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+                let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+                all.extend(children.split_ascii_whitespace().map(str::to_owned));
+            }
+        }
+        false
+    };
+    let end = hang_limit::hang_deadline();
+    while !runs(child.id()) {
+        assert!(std::time::Instant::now() < end, "no run begins");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     let output = child.wait_with_output().unwrap();

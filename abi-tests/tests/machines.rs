@@ -9,6 +9,7 @@ use abi_tests::{prefix, text};
 use netns::Machines;
 use netns::wire::Wrong;
 use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -42,8 +43,16 @@ fn the_examples_run_over_a_network() {
     }
 }
 
+/// When something is done to the network.
+#[derive(PartialEq, Eq)]
+enum When {
+    AtOnce,
+    /// After rank 0 has printed that its first round is done.
+    InRounds,
+}
+
 /// A program on two machines whose every packet this test carries. What its ranks came to, and what they said.
-fn carried(machines: &Machines, source: &str, more: &[(&str, &str)], meanwhile: impl FnOnce()) -> (bool, String) {
+fn carried(machines: &Machines, source: &str, more: &[(&str, &str)], when: When, meanwhile: impl FnOnce()) -> (bool, String) {
     let (program, run) = (compiled(source), abi_tests::programs::job_folder());
     let start = |rank: usize| {
         let mut command = machines.command(rank % 2, "timeout");
@@ -57,10 +66,20 @@ fn carried(machines: &Machines, source: &str, more: &[(&str, &str)], meanwhile: 
             .envs(more.iter().copied());
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
     };
-    let all: Vec<_> = (0..4).map(start).collect();
+    let mut all: Vec<_> = (0..4).map(start).collect();
+    let (mut first, mut lines) = (String::new(), BufReader::new(all[0].stdout.take().unwrap()));
+    while when == When::InRounds && !first.contains("first round is done") {
+        assert!(lines.read_line(&mut first).unwrap() > 0, "rank 0 has ended: {first}");
+    }
     meanwhile();
+    // Its pipe is read while it runs.
+    let rest = std::thread::spawn(move || {
+        lines.read_to_string(&mut first).unwrap();
+        first
+    });
     let outputs: Vec<_> = all.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
-    (outputs.iter().all(|output| output.status.success()), outputs.iter().map(text).collect())
+    let said = rest.join().unwrap() + &outputs.iter().map(text).collect::<String>();
+    (outputs.iter().all(|output| output.status.success()), said)
 }
 
 /// Late and in small pieces: what is moved is right. Reset or half-closed: whoever does not end well says why, and all end.
@@ -69,15 +88,12 @@ fn programs_over_bad_connections_are_right_or_told() {
     let torture = "abi-tests/programs/torture.cu";
     let plan = |rounds: u32| format!("blocks=2 threads=64 coop=cta strip=65536 largest=5000 rounds={rounds} seed=77");
     let Some((machines, wire)) = Machines::with_wire(2, 576) else { return };
-    let (ok, said) = carried(&machines, torture, &[("TORTURE", &plan(1))], || wire.delay(Duration::from_millis(3)));
+    let (ok, said) = carried(&machines, torture, &[("TORTURE", &plan(1))], When::AtOnce, || wire.delay(Duration::from_millis(3)));
     assert!(ok && said.matches(": ok,").count() == 4, "{said}");
     for how in [Wrong::Reset, Wrong::End] {
         let Some((machines, wire)) = Machines::with_wire(2, 1500) else { return };
         let long = plan(100_000);
-        let (ok, said) = carried(&machines, torture, &[("TORTURE", &long)], || {
-            std::thread::sleep(Duration::from_secs(4));
-            wire.break_connections(how);
-        });
+        let (ok, said) = carried(&machines, torture, &[("TORTURE", &long)], When::InRounds, || wire.break_connections(how));
         assert!(!ok && said.matches(" rank ").count() >= 4 && said.contains("GINRS-E"), "{said}");
         println!("{}", said.lines().filter(|line| line.contains("GINRS-E")).collect::<Vec<_>>().join("\n"));
     }
@@ -88,10 +104,7 @@ fn what_is_lost_ends_the_job_and_is_named(provider: &[(&str, &str)], lose: impl 
     let Some((machines, wire)) = Machines::with_wire(2, 1500) else { return };
     let plan = "blocks=2 threads=64 coop=cta strip=65536 largest=5000 rounds=100000 seed=78";
     let environment = [&[("TORTURE", plan), ("NCCL_DEBUG", "WARN")][..], provider].concat();
-    let (ok, said) = carried(&machines, "abi-tests/programs/torture.cu", &environment, || {
-        std::thread::sleep(Duration::from_secs(4));
-        lose(&wire);
-    });
+    let (ok, said) = carried(&machines, "abi-tests/programs/torture.cu", &environment, When::InRounds, || lose(&wire));
     println!("{}", said.lines().filter(|line| line.contains("GINRS-")).collect::<Vec<_>>().join("\n"));
     for line in ["GINRS-W112 nothing that is sent to a peer arrives", "GINRS-E122 "] {
         let has = |text: &str| said.lines().any(|said| said.contains(line) && said.contains(text));
@@ -153,7 +166,7 @@ fn a_network_that_loses_a_tenth_of_all_packets_is_slow_and_told_of_once() {
     let plan = "blocks=2 threads=64 coop=cta strip=4096 largest=5000 rounds=24 seed=79";
     let environment = [("TORTURE", plan), ("NCCL_DEBUG", "WARN"), ("GINRS_HOST_DEADLINE", "30"), ("GINRS_TIMEOUT", "90")];
     let begun = Instant::now();
-    let (ok, said) = carried(&machines, "abi-tests/programs/torture.cu", &environment, || wire.leak(10));
+    let (ok, said) = carried(&machines, "abi-tests/programs/torture.cu", &environment, When::AtOnce, || wire.leak(10));
     println!("{}", said.lines().filter(|line| line.contains("GINRS-")).collect::<Vec<_>>().join("\n"));
     assert!(ok && said.matches(": ok,").count() == 4 && !said.contains("GINRS-E"), "{said}");
     is_told_sparingly(&said, begun.elapsed());

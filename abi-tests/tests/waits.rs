@@ -1,22 +1,24 @@
 //! `ginrs-run --waits`: what a running job waits for, asked from another terminal, however its ranks were started; and nothing ends by it.
 
+#[path = "../../src/hang_limit.rs"]
+mod hang_limit;
+
 use abi_tests::programs::{compiled, compiled_as, compiled_with_theirs, line_of};
 use abi_tests::{prefix, text};
+use hang_limit::HANG_LIMIT;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const SOURCE: &str = "abi-tests/hangs/hang.cu";
-/// So long anything here may take to come about, under any load.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A program that is ended with the test.
 struct Job(Child);
 
 impl Job {
-    /// The first rank of two sleeps for a minute before it signals; its answers come from this terminal alone.
+    /// The first rank of two sleeps before it signals, for longer than a test lasts; its answers come from this terminal alone.
     fn start(mut command: Command) -> Job {
-        Job(command.env("HANG_SECONDS", "70").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        Job(command.env("HANG_SECONDS", "900").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
     fn of_processes() -> Job {
@@ -25,7 +27,7 @@ impl Job {
 
     fn running(program: &Path, case: &str) -> Job {
         let mut command = Command::new(prefix().join("bin/ginrs-run"));
-        command.args(["-n", "2", "--timeout", "120"]).arg(program).arg(case);
+        command.args(["-n", "2", "--timeout", "900"]).arg(program).arg(case);
         Self::start(command)
     }
 
@@ -49,7 +51,7 @@ impl Drop for Job {
 
 fn ask(arguments: &[String]) -> Output {
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "60"]).arg(prefix().join("bin/ginrs-run")).arg("--waits").args(arguments);
+    command.args(["-s", "KILL", "120"]).arg(prefix().join("bin/ginrs-run")).arg("--waits").args(arguments);
     command.output().unwrap()
 }
 
@@ -62,7 +64,7 @@ fn once_it_says(word: &str, arguments: &[String]) -> Output {
         if text(&output).contains(word) {
             return output;
         }
-        assert!(begin.elapsed() < PATIENCE, "no {word:?} in {}: {}", output.status, text(&output));
+        assert!(begin.elapsed() < HANG_LIMIT, "no {word:?} in {}: {}", output.status, text(&output));
         std::thread::sleep(Duration::from_millis(200));
     }
 }
@@ -105,7 +107,7 @@ fn all_ranks_of_a_job_answer_who_asks_and_go_on() {
     let output = once_it_says("is stopped", &[job.pid().to_string()]);
     let said = text(&output);
     assert!(said.contains(WAIT) && said.contains(&format!("kill -CONT {sleeper} lets it go on")), "{said}");
-    assert!(output.status.code() == Some(1) && begin.elapsed() < PATIENCE, "{said}");
+    assert!(output.status.code() == Some(1) && begin.elapsed() < HANG_LIMIT, "{said}");
     signal("-CONT", sleeper);
     once_it_says("rank 0: no kernel of it", &[job.pid().to_string()]);
 }
@@ -151,7 +153,7 @@ fn loops_are_named_where_a_seed_has_the_threads() {
         [("word", "rank 1 block 0 runs code of kernel kernel "), ("loop", "rank 1 block 0 (32 threads) reads signal 2 ")]
     {
         let mut command = Command::new(prefix().join("bin/ginrs-run"));
-        command.args(["--seed", "1", "-n", "1", "--devices", "2", "--timeout", "5"]).arg(compiled(SOURCE));
+        command.args(["--seed", "1", "-n", "1", "--devices", "2", "--timeout", "10"]).arg(compiled(SOURCE));
         let output = command.args([case, "threads", "2"]).output().unwrap();
         assert!(
             output.status.code() == Some(124) && text(&output).contains(words),
@@ -205,14 +207,14 @@ fn who_cannot_be_asked_is_told_at_once() {
     };
     says(&["4194999"], &["no process 4194999 runs here | fix: "]);
     says(&["x"], &["`--waits x`"]);
-    let mut sleeper = Command::new("sleep").arg("100").spawn().unwrap();
+    let mut sleeper = Command::new("sleep").arg("900").spawn().unwrap();
     says(&[&sleeper.id().to_string()], &["has no communicator of ginrs", "fix: name a ginrs-run"]);
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
 
     // A job whose ranks have none.
     let mut command = Command::new(prefix().join("bin/ginrs-run"));
-    command.args(["-n", "2", "sleep", "100"]);
+    command.args(["-n", "2", "sleep", "900"]);
     let job = Job::start(command);
     let output = once_it_says("rank 1 (pid ", &[job.pid().to_string()]);
     let said = text(&output);
@@ -220,9 +222,9 @@ fn who_cannot_be_asked_is_told_at_once() {
 
     // Of two jobs one has to be named.
     let mut other = Command::new(prefix().join("bin/ginrs-run"));
-    other.args(["-n", "1", "sleep", "101"]);
+    other.args(["-n", "1", "sleep", "901"]);
     let other = Job::start(other);
     let said = text(&once_it_says(&format!("  {} ", other.pid()), &[]));
-    assert!(said.contains("jobs run | fix: name one, ginrs-run --waits PID") && said.contains("-n 1 sleep 101"), "{said}");
+    assert!(said.contains("jobs run | fix: name one, ginrs-run --waits PID") && said.contains("-n 1 sleep 901"), "{said}");
     drop(job);
 }

@@ -49,7 +49,7 @@ impl Drop for Bare {
     }
 }
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = super::hang_limit::HANG_LIMIT;
 #[test]
 fn a_killed_rank_releases_every_wait_and_is_named() {
     let cases: [(&str, Env); 10] = [

@@ -119,7 +119,8 @@ has() { # item
     lib*.so.*) has_library "$1" ;;
     *.h) [ -e "/usr/include/$1" ] ;;
     */*) [ -e "$1" ] ;;
-    *) command -v "$1" > /dev/null 2>&1 ;;
+    # A file in PATH: `kill` is also a builtin of the shell.
+    *) type -P "$1" > /dev/null ;;
   esac
 }
 

@@ -53,6 +53,11 @@ unpack() { # name of the user
   for value in /etc/ssl/certs/ca-certificates.crt /etc/pip.conf "${settings[@]#*=}"; do
     [[ $value != /* ]] || [ ! -f "$value" ] || install -D -m 644 "$value" "$root$value"
   done
+  for value in "${settings[@]#*=}"; do # as folders of wheels
+    if [[ $value != /* ]] || [ ! -d "$value" ] || [ -e "$root$value" ]; then continue; fi
+    mkdir -p "$root$value"
+    mount --bind "$value" "$root$value"
+  done
   for value in config config.toml; do
     value=${CARGO_HOME:-$HOME/.cargo}/$value
     [ ! -f "$value" ] || cp "$value" "$root/opt/cargo/"

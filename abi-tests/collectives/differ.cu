@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../../examples-c/common/example.h"
+#include "../common/said.h"
 
 static ncclResult_t inGraph(Example& ex, float* at, size_t n) {
   cudaGraph_t graph;
@@ -68,7 +69,7 @@ int runRank(Example& ex) {
     cudaError_t state = cudaStreamSynchronize(ex.stream);
     ncclResult_t later = ncclSuccess;
     // Who called first hears of it.
-    for (int i = 0; i < 500 && called == ncclSuccess && later == ncclSuccess && strcmp(what, "same") != 0; i++) {
+    for (int i = 0; i < 6000 && called == ncclSuccess && later == ncclSuccess && strcmp(what, "same") != 0; i++) {
       NCCLCHECK(ncclCommGetAsyncError(ex.comm, &later));
       if (later == ncclSuccess) usleep(10000);
     }
@@ -76,7 +77,7 @@ int runRank(Example& ex) {
     if (called != ncclSuccess) {
       printf("rank %d: %s, %s: %s\n", ex.rank, ncclGetErrorString(called), cudaGetErrorString(state), ncclGetLastError(ex.comm));
       fflush(stdout);
-      usleep(300000);  // the others have their say
+      waitUntilAllHaveSaid(ex.rank, ex.nRanks, ex.nRanks);
       _exit(0);
     }
     CUDACHECK(cudaFree(memory));

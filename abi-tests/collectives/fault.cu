@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "../../examples-c/common/example.h"
+#include "../common/said.h"
 
 static double seconds() {
   timespec t;
@@ -79,7 +80,7 @@ int runRank(Example& ex) {
   ncclResult_t state = ncclSuccess;
   if (!(abort && ex.rank == 0)) {
     // A rank that waits in no kernel hears of it a little later.
-    for (int i = 0; i < 500 && state == ncclSuccess; i++) {
+    for (int i = 0; i < 6000 && state == ncclSuccess; i++) {
       NCCLCHECK(ncclCommGetAsyncError(ex.comm, &state));
       if (state == ncclSuccess) usleep(10000);
     }
@@ -88,6 +89,6 @@ int runRank(Example& ex) {
     ncclCommAbort(ex.comm);
   }
   fflush(stdout);
-  usleep(500000);  // where ranks are threads of this process, let the others have their say
+  waitUntilAllHaveSaid(ex.rank, ex.nRanks, ex.nRanks - (!abort && !differs));
   _exit(state != ncclSuccess || (abort && ex.rank == 0) ? 0 : 3);
 }

@@ -5,7 +5,7 @@
 
 #include "children.h"
 
-static const double soon = 8;
+static const double soon = 50;
 
 static double seconds() {
   timespec t;

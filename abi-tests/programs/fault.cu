@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "../../examples-c/common/example.h"
+#include "../common/said.h"
 
 __global__ void waitFor(ncclDevComm devComm, ncclLLA2AHandle ll, int what) {
   ncclGin gin(devComm, 0);
@@ -61,6 +62,6 @@ int runRank(Example& ex) {
     ncclCommAbort(ex.comm);
   }
   fflush(stdout);
-  usleep(500000); // where ranks are threads of this process, let the others have their say
+  waitUntilAllHaveSaid(ex.rank, ex.nRanks, ex.nRanks - (strcmp(fault, "abort") != 0));
   _exit(state == ncclRemoteError || (ex.rank == 0 && !strcmp(fault, "abort")) ? 0 : 3);
 }

@@ -59,15 +59,24 @@ static ncclConfig_t nonBlocking() {
   return config;
 }
 
-// Rank 0 comes late to everything; the others see that it is in progress.
+// Rank 0 comes late; the others see that it is in progress.
 static void late(Example& ex) {
   if (ex.rank == 0) usleep(300000);
+}
+
+// The same, and rank 0 comes after all others have called `seen`.
+static void lateUntilSeen(Example& ex) {
+  if (ex.rank == 0) meet(ex, ex.comm);
+}
+
+static void seen(Example& ex) {
+  if (ex.rank != 0) meet(ex, ex.comm);
 }
 
 static void openInProgress(Example& ex, Traffic& traffic, ncclComm_t comm) {
   traffic.allocate(comm);
   ncclDevCommRequirements reqs = Traffic::needs();
-  late(ex);
+  lateUntilSeen(ex);
   RETURNS(ncclInProgress, ncclCommWindowRegister(comm, traffic.memory, traffic.bytes(), &traffic.window, NCCL_WIN_COLL_SYMMETRIC));
   if (ex.rank == 1) {
     // Rank 0 is not there yet: nothing else can begin, and questions are answered.
@@ -80,6 +89,7 @@ static void openInProgress(Example& ex, Traffic& traffic, ncclComm_t comm) {
     int n;
     NCCLCHECK(ncclCommCount(comm, &n));
   }
+  seen(ex);
   WANT(settle(comm) == ncclSuccess, "%s", ncclGetLastError(comm));
   WANT(traffic.window != NULL, "no window");
   late(ex);
@@ -90,7 +100,7 @@ static void lifecycle(Example& ex) {
   ncclConfig_t config = nonBlocking();
   ncclComm_t comm = NULL;
   ncclUniqueId id = freshId(ex);
-  late(ex);
+  lateUntilSeen(ex);
   RETURNS(ncclInProgress, ncclCommInitRankConfig(&comm, ex.nRanks, id, ex.rank, &config));
   WANT(comm != NULL, "no handle to ask about");
   if (ex.rank == 1 && ex.nRanks > 1) {
@@ -101,6 +111,7 @@ static void lifecycle(Example& ex) {
     RETURNS(ncclInvalidArgument, ncclCommCount(comm, &n));
     RETURNS(ncclInvalidArgument, ncclCommFinalize(comm));
   }
+  seen(ex);
   WANT(settle(comm) == ncclSuccess, "%s", ncclGetLastError(comm));
   wantPlace(comm, ex.rank, ex.nRanks);
   Traffic traffic;
@@ -110,9 +121,10 @@ static void lifecycle(Example& ex) {
 
   // Split: the parent is in progress, the child's handle comes when it is done. A collective alone waits for nobody.
   ncclComm_t half = (ncclComm_t)0x1;
-  late(ex);
+  lateUntilSeen(ex);
   RETURNS(ncclInProgress, ncclCommSplit(comm, ex.rank % 2, 0, &half, NULL));
   WANT(ex.rank != 1 || half == NULL, "%p", (void*)half);
+  seen(ex);
   WANT(settle(comm) == ncclSuccess, "%s", ncclGetLastError(comm));
   wantPlace(half, ex.rank / 2, (ex.nRanks + 1 - ex.rank % 2) / 2);
   meet(ex, half);
@@ -170,13 +182,13 @@ static void givenUp(Example& ex) {
   usleep(20000);
   double begin = seconds();
   NCCLCHECK(ncclCommAbort(comm));
-  WANT(seconds() - begin < 2, "abort took %.1f s", seconds() - begin);
+  WANT(seconds() - begin < 30, "abort took %.1f s", seconds() - begin);
   ncclResult_t state;
   RETURNS(ncclInvalidArgument, ncclCommGetAsyncError(comm, &state));
   // The id is spent: whoever comes now is told so, and not left waiting.
   begin = seconds();
   RETURNS(ncclInProgress, ncclCommInitRankConfig(&comm, 2, id, 1, &config));
-  WANT(settle(comm) != ncclSuccess && seconds() - begin < 10, "%s after %.1f s", ncclGetLastError(comm), seconds() - begin);
+  WANT(settle(comm) != ncclSuccess && seconds() - begin < 60, "%s after %.1f s", ncclGetLastError(comm), seconds() - begin);
   NCCLCHECK(ncclCommDestroy(comm));
 
   id = freshId(ex);
@@ -193,7 +205,7 @@ static void givenUp(Example& ex) {
     usleep(50000);
     begin = seconds();
     NCCLCHECK(ncclCommAbort(comm));
-    WANT(seconds() - begin < 2 && child == NULL, "abort took %.1f s", seconds() - begin);
+    WANT(seconds() - begin < 30 && child == NULL, "abort took %.1f s", seconds() - begin);
   } else {
     if (ex.nRanks > 1) {
       while (true) {
@@ -234,7 +246,7 @@ static void outlived(Example& ex) {
     double begin = seconds();
     RETURNS(ncclInProgress, ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
     settle(comm); // of the shrink, or of the revoke if that began when the shrink had ended
-    WANT(never == NULL && seconds() - begin < 5, "revoke took %.1f s", seconds() - begin);
+    WANT(never == NULL && seconds() - begin < 30, "revoke took %.1f s", seconds() - begin);
   }
   meet(ex, ex.comm);
   if (ex.rank != list[0]) NCCLCHECK(ncclCommAbort(comm));

@@ -95,7 +95,7 @@ static void aborting(Example& ex, bool dies, int flags) {
     ncclComm_t child;
     double begin = seconds();
     NCCLCHECK(ncclCommShrink(ex.comm, list, 1, &child, NULL, flags));
-    WANT(seconds() - begin < 20, "shrink took %.1f s", seconds() - begin);
+    WANT(seconds() - begin < 50, "shrink took %.1f s", seconds() - begin);
     wantPlace(child, ex.rank, ex.nRanks - 1);
     talkOn(ex, child);
     NCCLCHECK(ncclCommDestroy(child));
@@ -117,7 +117,7 @@ static void fails(ncclResult_t code, const char* text, Call call) {
   ncclResult_t result = call(&child);
   const char* said = ncclGetLastError(NULL);
   WANT(result == code && strstr(said, text), "%s: %s", ncclGetErrorString(result), said);
-  WANT(child == NULL && seconds() - begin < 10, "%p after %.1f s", (void*)child, seconds() - begin);
+  WANT(child == NULL && seconds() - begin < 50, "%p after %.1f s", (void*)child, seconds() - begin);
 }
 
 // Rank 1 dies instead of coming to the shrink.
@@ -178,7 +178,7 @@ static void besideTheDead(Example& ex) {
     raise(SIGKILL);
   }
   fails(ncclRemoteError, "rank 1", [&](ncclComm_t* child) { return ncclCommSplit(ex.comm, ex.rank % 2, 0, child, NULL); });
-  usleep(1000000); // before an abort of this rank is what the other hears
+  usleep(3000000); // before an abort of this rank is what the other hears
 }
 
 static void unaware(Example& ex) {
@@ -203,7 +203,7 @@ static void differentLists(Example& ex) {
   if (ex.rank == 1 || ex.rank == 2) return (void)usleep(5000000);
   fails(ncclInvalidArgument, "leave out different ranks",
         [&](ncclComm_t* child) { return ncclCommShrink(ex.comm, list, 1, child, NULL, NCCL_SHRINK_DEFAULT); });
-  usleep(1000000); // before an abort of this rank is what the other hears
+  usleep(3000000); // before an abort of this rank is what the other hears
 }
 
 static void revoking(Example& ex) {

@@ -212,7 +212,7 @@ fn messages_that_leave_a_team() {
 fn the_last_calls_of_a_destroyed_communicator_end() {
     for (ranks, nodes) in [("2", "per-rank"), ("3", "0,0,0"), ("4", "0,0,1,1")] {
         let mut processes = Command::new(prefix().join("bin/ginrs-run"));
-        processes.args(["-n", ranks, "--timeout", "60"]).arg(compiled("unwaited"));
+        processes.args(["-n", ranks, "--timeout", "240"]).arg(compiled("unwaited"));
         let mut threads = Command::new("timeout");
         threads.args(["-s", "ABRT", "60"]).arg(compiled("unwaited")).args(["--threads", ranks]);
         for command in [&mut processes, &mut threads] {
@@ -256,7 +256,7 @@ fn by_multicast() {
     all_ok(&["collectives", "captured"], 3, Threads, &[("COLL", "sample=200 big=9001 seed=17"), multicast]);
     let (mut threads, mut processes) = (Command::new("timeout"), Command::new(prefix().join("bin/ginrs-run")));
     threads.args(["-s", "ABRT", "100"]).arg(compiled("nccltests")).args("-t 3 -d all -o sum,max,avg".split(' '));
-    processes.args(["-n", "2", "--timeout", "100"]).arg(compiled("nccltests")).args("-d half,int64 -o sum".split(' '));
+    processes.args(["-n", "2", "--timeout", "240"]).arg(compiled("nccltests")).args("-d half,int64 -o sum".split(' '));
     for command in [&mut threads, &mut processes] {
         command.args("-b 48K -e 48K -n 1 -w 0 -C AllReduce,ReduceScatter,AllGather -R 2".split(' '));
         let said = run(command.envs([multicast, ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL")]));
@@ -280,14 +280,14 @@ fn buffers_in_no_window() {
     }
     // Ranks of one's own process and of another.
     let mut processes = Command::new(prefix().join("bin/ginrs-run"));
-    processes.args(["-n", "2", "--timeout", "60"]).arg(compiled("nccltests"));
+    processes.args(["-n", "2", "--timeout", "240"]).arg(compiled("nccltests"));
     processes.args("-t 2 -b 64K -e 1M -f 16 -n 4 -w 3 -C all -d float -R 1".split(' '));
     processes.envs([mapped, ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL"), ("GINRS_CPU_DEVICES", "4")]);
     let said = run(&mut processes);
     assert!(said.contains("# ok") && said.matches("Mapped and told,").count() > 20, "{said}");
     // What lies in windows is told at once, whatever process sees it.
     let mut processes = Command::new(prefix().join("bin/ginrs-run"));
-    processes.args(["-n", "3", "--timeout", "100"]).arg(compiled("nccltests"));
+    processes.args(["-n", "3", "--timeout", "240"]).arg(compiled("nccltests"));
     processes.args("-b 64K -e 1M -f 16 -n 1 -w 0 -C all -d float -R 2".split(' '));
     let said = run(processes.envs([mapped, ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL")]));
     let count = |what: &str| said.matches(&format!("Mapped and {what},")).count();
@@ -338,7 +338,7 @@ fn documentation() {
         assert!(said.contains(&format!("documentation of {devices}: ok")), "{said}");
     }
     let mut processes = Command::new(prefix().join("bin/ginrs-run"));
-    let said = run(processes.args(["-n", "3", "--timeout", "100"]).arg(compiled("documentation")));
+    let said = run(processes.args(["-n", "3", "--timeout", "240"]).arg(compiled("documentation")));
     for rank in 0..3 {
         assert!(said.contains(&format!("documentation rank {rank} of 3: ok,")), "{said}");
     }

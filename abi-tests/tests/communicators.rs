@@ -20,7 +20,7 @@ const PATIENCE: [(&str, &str); 2] = [("GINRS_INIT_TIMEOUT", "60"), ("GINRS_TIMEO
 #[track_caller]
 fn all_ok(name: &str, ranks: u32, env: &[(&str, &str)]) {
     let mut processes = Command::new(prefix().join("bin/ginrs-run"));
-    processes.args(["-n", &ranks.to_string(), "--timeout", "100"]).arg(compiled(name));
+    processes.args(["-n", &ranks.to_string(), "--timeout", "240"]).arg(compiled(name));
     let mut threads = Command::new("timeout");
     threads.args(["-s", "ABRT", "100"]).arg(compiled(name)).args(["--threads", &ranks.to_string()]);
     for mut command in [processes, threads] {
@@ -158,7 +158,7 @@ fn killed_before(case: &str, start: impl Fn(u32, &Path) -> Command) {
 const BEFORE: [&str; 4] = ["split", "shrink", "window", "devcomm"];
 
 fn timed(mut command: Command, program: &Path) -> Command {
-    command.args(["-s", "KILL", "100"]).arg(program);
+    command.args(["-s", "KILL", "240"]).arg(program);
     command
 }
 

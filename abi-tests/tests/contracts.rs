@@ -61,7 +61,7 @@ const PARTS: [(&str, &str, &str); 8] = [
 
 fn ran(source: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "120"]).arg(compiled(source)).args(arguments);
+    command.args(["-s", "KILL", "240"]).arg(compiled(source)).args(arguments);
     command.env("GINRS_CPU_DEVICES", "2").output().unwrap()
 }
 

@@ -70,7 +70,7 @@ fn start(program: &Path, ranks: u32, mode: Mode, env: Env) -> Output {
     let mut command = match mode {
         Processes => {
             let mut c = Command::new(prefix().join("bin/ginrs-run"));
-            c.args(["-n", &ranks.to_string(), "--timeout", "100"]).arg(program);
+            c.args(["-n", &ranks.to_string(), "--timeout", "240"]).arg(program);
             c
         }
         Threads => {
@@ -140,7 +140,7 @@ fn small_payloads_are_stored_by_kernels() {
     let moved = |env: Env| -> Vec<u64> {
         let file = folder().join("ring.json");
         let mut command = Command::new(prefix().join("bin/ginrs-run"));
-        command.args(["-n", "2", "--timeout", "100", "--timeline"]).arg(&file).arg(&ring);
+        command.args(["-n", "2", "--timeout", "240", "--timeline"]).arg(&file).arg(&ring);
         on_cuda(&mut command, 2, env);
         let said = text(&command.output().unwrap());
         assert!(said.contains("rank 0: ok") && said.contains("rank 1: ok"), "{env:?}: {said}");
@@ -251,7 +251,7 @@ fn between_machines_bounds_hold() {
 fn both_on_one_device(env: Env) -> Output {
     let mut command = Command::new(prefix().join("bin/ginrs-run"));
     let alike = format!("LOCAL_RANK=0 exec {}", program("api").display());
-    command.args(["-n", "2", "--timeout", "60", "sh", "-c", &alike]);
+    command.args(["-n", "2", "--timeout", "240", "sh", "-c", &alike]);
     on_cuda(&mut command, 1, env);
     command.output().expect("ginrs-run starts")
 }
@@ -289,7 +289,7 @@ fn multicast_teams() {
 fn one_visible_device_per_process() {
     let mut command = Command::new(prefix().join("bin/ginrs-run"));
     let own = format!("CUDA_VISIBLE_DEVICES=$((2 - RANK)) LOCAL_RANK=0 exec {}", program("api").display());
-    command.args(["-n", "3", "--timeout", "60", "sh", "-c", &own]);
+    command.args(["-n", "3", "--timeout", "240", "sh", "-c", &own]);
     on_cuda(&mut command, 3, &[]);
     let output = command.output().expect("ginrs-run starts");
     assert!(output.status.success() && text(&output).matches("of 3: ok,").count() == 3, "{}", text(&output));
@@ -312,6 +312,6 @@ fn c_program(source: &str) -> PathBuf {
 #[test]
 fn nothing_disturbs_a_capture() {
     let mut command = Command::new("timeout");
-    on_cuda(command.arg("30").arg(c_program("abi-tests/programs/capture.c")), 2, &[("GINRS_MOCK_PRIVATE", "1")]);
+    on_cuda(command.arg("240").arg(c_program("abi-tests/programs/capture.c")), 2, &[("GINRS_MOCK_PRIVATE", "1")]);
     assert_eq!(run(&mut command).trim(), "capture ok");
 }

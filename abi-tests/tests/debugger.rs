@@ -41,7 +41,7 @@ fn has_gdb() -> bool {
 /// What it prints when it runs these commands on a program, a process or a core file.
 fn gdb(target: &[&str], commands: &[&str]) -> String {
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "120"]).arg(prefix().join("bin/ginrs-gdb")).args(["-nx", "-batch"]).env("COLUMNS", "1000");
+    command.args(["-s", "KILL", "240"]).arg(prefix().join("bin/ginrs-gdb")).args(["-nx", "-batch"]).env("COLUMNS", "1000");
     for line in ["set confirm off", "set width 0"].iter().chain(commands) {
         command.args(["-ex", line]);
     }

@@ -220,7 +220,7 @@ fn a_process_that_succeeds_in_the_midst_of_a_collective_dies() {
 fn a_process_ends_while_its_large_puts_are_moved_by_threads() {
     for how in ["exit", "abort", "fork"] {
         let mut command = Command::new(prefix().join("bin/ginrs-run"));
-        command.args(["-n", "2", "--timeout", "60"]).arg(compiled("abi-tests/exits/lent.cu")).arg(how);
+        command.args(["-n", "2", "--timeout", "240"]).arg(compiled("abi-tests/exits/lent.cu")).arg(how);
         // What the program reads before it is written is no small number: once it was taken for a count of rounds that never came.
         command.env("MALLOC_PERTURB_", "165");
         command.envs([("GINRS_DEVICE", "cpu"), ("GINRS_FAKE_MACHINES", "0,1"), ("GINRS_OFI_THREADS", "1")]);

@@ -32,18 +32,18 @@ fn each_mistake_passes_without_a_seed_is_found_by_few_and_no_seed_blames_its_men
         {
             // On a machine with much to do `blocks` and `put` may fail without a seed, too: they are mistakes.
             if !["blocks", "put"].contains(&mistake) {
-                is_ok(&ginrs_run(&["-n", ranks, "--timeout", "100"], &program, &[("MISTAKE", mistake)]), mistake);
+                is_ok(&ginrs_run(&["-n", ranks, "--timeout", "240"], &program, &[("MISTAKE", mistake)]), mistake);
             }
             let found = (1..=seeds).find(|seed: &u32| {
                 let seed = seed.to_string();
                 let env = [("MISTAKE", mistake), ("GINRS_SCHEDULE", seed.as_str())];
-                let output = ginrs_run(&["-n", ranks, "--timeout", "100"], &program, &env);
+                let output = ginrs_run(&["-n", ranks, "--timeout", "240"], &program, &env);
                 assert!(!text(&output).contains("NCCL WARN"), "{mistake}, seed {seed}: {}", text(&output));
                 text(&output).contains(": WRONG")
             });
             assert!(found.is_some(), "{mistake} of {} is not found by {seeds} seeds", program.display());
             let env = [("MISTAKE", mistake), ("MENDED", "1")];
-            let output = ginrs_run(&["--explore", "4", "-n", ranks, "--timeout", "100"], &program, &env);
+            let output = ginrs_run(&["--explore", "4", "-n", ranks, "--timeout", "240"], &program, &env);
             is_ok(&output, &format!("mended {mistake}"));
             assert!(text(&output).contains("no failure: seeds 1 to 4 passed"), "{}", text(&output));
             assert!(!text(&output).contains(": ok,"), "what passes is not shown: {}", text(&output));
@@ -85,7 +85,7 @@ fn host() -> PathBuf {
 /// What one run of `seed` printed, its choices and their hash among it, but for the numbers of its process; in order of lines.
 fn run_of(seed: u32, program: &Path, arguments: &[&str], env: &[(&str, &str)]) -> String {
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "100"]).arg(prefix().join("bin/ginrs-run")).args(["--seed", &seed.to_string()]);
+    command.args(["-s", "KILL", "240"]).arg(prefix().join("bin/ginrs-run")).args(["--seed", &seed.to_string()]);
     let output = command.arg(program).args(arguments).env_remove("GINRS_SCHEDULE").envs(env.iter().copied()).output().unwrap();
     let mut lines: Vec<String> = text(&output).lines().filter(|line| !line.contains("(pid ")).map(str::to_owned).collect();
     lines.sort();
@@ -167,7 +167,7 @@ fn what_is_not_replayed_is_said() {
 #[test]
 fn the_network_is_told_from_the_schedule() {
     let program = compiled("abi-tests/lawful/mistakes.cu");
-    let output = ginrs_run(&["--explore", "20", "-n", "2", "--timeout", "100"], &program, &[("MISTAKE", "context")]);
+    let output = ginrs_run(&["--explore", "20", "-n", "2", "--timeout", "240"], &program, &[("MISTAKE", "context")]);
     let said = text(&output);
     assert!(output.status.code() == Some(1) && said.contains(": WRONG,"), "{said}");
     let alone = said.rsplit("GINRS_CHAOS alone ").next().and_then(|rest| rest.split(',').next()).expect("a count");

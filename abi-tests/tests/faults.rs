@@ -71,7 +71,7 @@ fn what_is_aborted_moves_no_more_slices() {
     let program = compiled("abi-tests/collectives/abandoned.cu");
     for machines in ["0,0,1,1", "0,1,2,3", "0,0,0,0"] {
         let mut command = Command::new("timeout");
-        command.args(["-s", "KILL", "100"]).arg(prefix().join("bin/ginrs-run")).args(["-n", "4"]).arg(&program);
+        command.args(["-s", "KILL", "240"]).arg(prefix().join("bin/ginrs-run")).args(["-n", "4"]).arg(&program);
         let output = command.env("GINRS_CPU_DEVICES", "4").env("GINRS_FAKE_MACHINES", machines).output().unwrap();
         let said = text(&output);
         assert!(output.status.success() && said.matches(": ok,").count() == 4, "{machines}: {said}");

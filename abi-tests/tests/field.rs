@@ -88,11 +88,11 @@ fn is_named(case: &str, said: &str) -> bool {
 fn each_mistake_is_found_and_its_line_named() {
     let program = field();
     each(&cases(&program), |case, _| {
-        let (output, _folder) = check(&["--check=race", "--timeout", "60"], &program, &[case]);
+        let (output, _folder) = check(&["--check=race", "--timeout", "240"], &program, &[case]);
         if !output.status.success() && is_named(case, &text(&output)) {
             return None;
         }
-        let (output, folder) = check(&["--check=60", "--explore", "8", "--timeout", "60"], &program, &[case]);
+        let (output, folder) = check(&["--check=60", "--explore", "8", "--timeout", "240"], &program, &[case]);
         let said = text(&output);
         let summary = said.split("--check has found a failure: ").nth(1).unwrap_or_default();
         let is_told = is_named(case, summary.split("where: ").last().unwrap_or_default());
@@ -114,7 +114,7 @@ fn mistakes_around_kernels_are_found_and_their_twins_are_not_blamed() {
 #[test]
 fn a_put_that_is_refused_races_with_none() {
     let program = compiled_as("abi-tests/field/phases.cu", &["--check=race".into(), "-O1".into()]);
-    let said = text(&check(&["--check=race", "--timeout", "60"], &program, &["parent"]).0);
+    let said = text(&check(&["--check=race", "--timeout", "240"], &program, &["parent"]).0);
     assert!(is_named("parent", &said) && said.contains("refused: ncclGin::put, target: "), "{said}");
     assert!(!said.contains("ginrs-cpu: race "), "{said}");
 }
@@ -153,7 +153,7 @@ fn each_is_found_and_no_twin_blamed(file: &str, count: usize, hows: &[Ranks]) {
 /// What is wrong with a case and its twin, as these processes of `ginrs-run`.
 fn is_not_found(program: &Path, case: &str, processes: &[&str]) -> Option<String> {
     let is_told = |output: &Output| !output.status.success() && (marked(case).is_empty() || is_named(case, &text(output)));
-    let ran = |arguments: &[&str]| check(&[&["--check=race", "--timeout", "60"], processes].concat(), program, arguments).0;
+    let ran = |arguments: &[&str]| check(&[&["--check=race", "--timeout", "240"], processes].concat(), program, arguments).0;
     let twin = ran(&[case, "mended"]);
     if !twin.status.success() || ["race", "GINRS-E", "refused"].iter().any(|word| text(&twin).contains(word)) {
         return Some(format!("{case} mended, {processes:?}: {}\n{}", twin.status, text(&twin)));
@@ -161,7 +161,7 @@ fn is_not_found(program: &Path, case: &str, processes: &[&str]) -> Option<String
     if is_told(&ran(&[case])) {
         return None;
     }
-    let options = [&["--check=60", "--explore", "8", "--timeout", "60"], processes].concat();
+    let options = [&["--check=60", "--explore", "8", "--timeout", "240"], processes].concat();
     let (output, _folder) = check(&options, program, &[case]);
     (!is_told(&output)).then(|| format!("{case}, {processes:?}: {} of {:?}\n{}", output.status, marked(case), text(&output)))
 }
@@ -171,7 +171,7 @@ fn is_not_found(program: &Path, case: &str, processes: &[&str]) -> Option<String
 fn arithmetic_that_overflows_is_found_and_its_twin_is_not_blamed() {
     let source = "abi-tests/sanitizers/overflow.cu";
     let program = compiled_as(source, &["-g".into(), "-fsanitize=undefined".into()]);
-    let options = ["--check=60", "--explore", "1", "--timeout", "60", "-n", "1"];
+    let options = ["--check=60", "--explore", "1", "--timeout", "240", "-n", "1"];
     let said = text(&check(&options, &program, &[]).0);
     let line = abi_tests::programs::line_of(source, "bug of: overflow");
     let told = format!("overflow.cu:{line}:");
@@ -187,7 +187,7 @@ fn arithmetic_that_overflows_is_found_and_its_twin_is_not_blamed() {
 fn puts_between_pretended_machines_are_looked_at() {
     let run = |arguments: &[&str]| {
         let mut command = Command::new(prefix().join("bin/ginrs-run"));
-        command.args(["--check=race", "--timeout", "100"]).arg(field()).args(arguments);
+        command.args(["--check=race", "--timeout", "240"]).arg(field()).args(arguments);
         command.env("GINRS_FAKE_MACHINES", "0,0,1,1").output().unwrap()
     };
     let output = run(&["scatter-signal"]);
@@ -224,7 +224,7 @@ fn no_mended_twin_is_blamed() {
     let cases: Vec<_> = cases(&program).into_iter().filter(|(case, _)| TWINS.contains(&case.as_str())).collect();
     assert_eq!(cases.len(), TWINS.len());
     each(&cases, |case, _| {
-        let (output, _folder) = check(&["--check=60", "--explore", "1", "--timeout", "100"], &program, &[case, "mended"]);
+        let (output, _folder) = check(&["--check=60", "--explore", "1", "--timeout", "240"], &program, &[case, "mended"]);
         let said = text(&output);
         (output.status.code() != Some(0) || !said.contains("--check has found nothing"))
             .then(|| format!("{case}: {}\n{said}", output.status))
@@ -234,7 +234,7 @@ fn no_mended_twin_is_blamed() {
 #[test]
 fn a_summary_says_what_where_how_it_comes_back_and_has_a_page() {
     let program = field();
-    let (output, folder) = check(&["--check=60", "--html", "page.html", "--timeout", "60"], &program, &["halo-early"]);
+    let (output, folder) = check(&["--check=60", "--html", "page.html", "--timeout", "240"], &program, &["halo-early"]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     for words in [

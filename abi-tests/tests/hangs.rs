@@ -56,7 +56,7 @@ const LONG: u32 = hang_limit::HANG_LIMIT.as_secs() as u32;
 
 fn threads(ranks: u32, case: &str) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "80"]).arg(compiled(SOURCE)).args([case, "threads", &ranks.to_string()]);
+    command.args(["-s", "KILL", "240"]).arg(compiled(SOURCE)).args([case, "threads", &ranks.to_string()]);
     command
 }
 

@@ -16,7 +16,7 @@ fn program() -> PathBuf {
 fn runs(arguments: &[&str]) -> [Output; 2] {
     [None, Some(prefix().join("bin/ginrs-run"))].map(|runner| {
         let mut command = Command::new("timeout");
-        command.args(["-s", "KILL", "60"]).current_dir(root());
+        command.args(["-s", "KILL", "240"]).current_dir(root());
         if let Some(runner) = runner {
             command.arg(runner).args(["--check=race", "-n", "2"]);
         }

@@ -85,7 +85,7 @@ fn the_installed_tree_is_complete_and_works_where_it_is_moved() {
     let cpu = ["-Wl,--no-as-needed", "-lginrs_cpu"];
     let run_it = |program: &Path| {
         let mut command = Command::new("timeout");
-        run(command.arg("60").arg(program).envs([("GINRS_CPU_DEVICES", "2")]).env("LD_LIBRARY_PATH", moved.join("lib")))
+        run(command.arg("240").arg(program).envs([("GINRS_CPU_DEVICES", "2")]).env("LD_LIBRARY_PATH", moved.join("lib")))
     };
     run(Command::new("gcc").arg("-o").arg(&program).arg(&source).args(flags(&["--cflags", "--libs"])).args(cpu));
     assert_eq!(run_it(&program), "3 3\n");

@@ -12,7 +12,7 @@ const SMALL: (&str, &str) = ("TORTURE", "blocks=4 threads=64 coop=cta strip=1638
 
 fn ranks(ranks: u32, program: &Path, env: &[(&str, &str)]) -> Output {
     let mut command = Command::new(prefix().join("bin/ginrs-run"));
-    command.args(["-n", &ranks.to_string(), "--timeout", "100"]).arg(program).envs(env.iter().copied());
+    command.args(["-n", &ranks.to_string(), "--timeout", "240"]).arg(program).envs(env.iter().copied());
     command.output().unwrap()
 }
 
@@ -104,7 +104,7 @@ fn what_cannot_be_is_told() {
     // Each rank has a seed of its own: none goes on.
     let mut command = Command::new(prefix().join("bin/ginrs-run"));
     let line = "GINRS_CHAOS=$((5 + ${RANK:-0})) exec \"$0\"";
-    let said = text(&command.args(["-n", "2", "--timeout", "60", "sh", "-c", line]).arg(&program).output().unwrap());
+    let said = text(&command.args(["-n", "2", "--timeout", "240", "sh", "-c", line]).arg(&program).output().unwrap());
     assert!(said.contains("GINRS_CHAOS") && said.contains('5') && said.contains('6'), "{said}");
     assert!(!said.contains(": ok"), "{said}");
 }

@@ -19,7 +19,7 @@ fn said(mode: &str, case: &str) -> String {
 fn said_of(program: impl AsRef<Path>, mode: &str, case: &str) -> String {
     let (program, folder) = (program.as_ref(), tempfile::tempdir().unwrap());
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "100"]);
+    command.args(["-s", "KILL", "240"]);
     if mode == "threads" {
         command.arg(program).arg(case).arg(folder.path().join("done")).args(["threads", "3"]).env("GINRS_CPU_DEVICES", "3");
     } else {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 fn lent(ranks: &str, plan: &str) -> String {
     let mut processes = Command::new(prefix().join("bin/ginrs-run"));
-    processes.args(["-n", ranks, "--timeout", "100"]).arg(compiled("abi-tests/collectives/lent.cu"));
+    processes.args(["-n", ranks, "--timeout", "240"]).arg(compiled("abi-tests/collectives/lent.cu"));
     processes.envs([("LENT", plan), ("GINRS_MAP_BUFFERS", "1"), ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL")]);
     run(&mut processes)
 }

@@ -94,7 +94,7 @@ fn two_rust_archives_in_both_orders_each_with_panics_and_threads() {
             .args(system_libraries()));
         // The CPU device is a library of its own, also here.
         run(Command::new("timeout")
-            .arg("60")
+            .arg("240")
             .arg(&program)
             .envs([("GINRS_FAULT", "panic:ncclGetVersion"), ("GINRS_DEVICE", "cpu"), ("GINRS_CPU_DEVICES", "2")])
             .env("LD_LIBRARY_PATH", prefix().join("lib")));

@@ -28,7 +28,7 @@ fn the_examples_run_over_a_network() {
         let hosts: Vec<&str> = (0..count).map(|i| machines.name(i)).collect();
         for program in &programs {
             let mut command = Command::new("timeout");
-            command.args(["-s", "KILL", "120"]).arg(prefix().join("bin/ginrs-run"));
+            command.args(["-s", "KILL", "240"]).arg(prefix().join("bin/ginrs-run"));
             command.args(["-n", &ranks.to_string(), "--hosts", &hosts.join(","), "--rsh"]).arg(&rsh).arg(program);
             let output = command
                 .env("GINRS_CPU_DEVICES", "4")
@@ -56,7 +56,7 @@ fn carried(machines: &Machines, source: &str, more: &[(&str, &str)], when: When,
     let (program, run) = (compiled(source), abi_tests::programs::job_folder());
     let start = |rank: usize| {
         let mut command = machines.command(rank % 2, "timeout");
-        command.args(["-s", "KILL", "100"]).arg(&program);
+        command.args(["-s", "KILL", "240"]).arg(&program);
         let place = [("RANK", rank), ("LOCAL_RANK", rank / 2), ("WORLD_SIZE", 4), ("LOCAL_WORLD_SIZE", 2)];
         command.envs(place.map(|(name, value)| (name, value.to_string()))).env("GINRS_RUN_ID", run.path());
         command
@@ -199,7 +199,7 @@ fn behind<const N: usize>(commands: [&str; N]) -> Option<(bool, String)> {
     }
     let hosts: Vec<&str> = (0..N).map(|i| machines.name(i)).collect();
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "100"]).arg(prefix().join("bin/ginrs-run"));
+    command.args(["-s", "KILL", "240"]).arg(prefix().join("bin/ginrs-run"));
     command.args(["-n", &N.to_string(), "--hosts", &hosts.join(","), "--rsh"]).arg(Machines::rsh(folder.path())).arg(&program);
     let output = command.env("NCCL_SOCKET_IFNAME", "=eth0").env("NCCL_DEBUG", "WARN").output().unwrap();
     Some((output.status.success(), text(&output)))

@@ -185,7 +185,7 @@ fn t119_t120_one_rank_changes_headers_between_kernels() {
     for ranks in [2, 3] {
         let ginrs_run = prefix().join("bin/ginrs-run");
         let output =
-            limited(ginrs_run).args(["-n", &ranks.to_string(), "--timeout", "100"]).arg(&program).output().expect("ginrs-run");
+            limited(ginrs_run).args(["-n", &ranks.to_string(), "--timeout", "240"]).arg(&program).output().expect("ginrs-run");
         let said = text(&output);
         let ok = (0..ranks).filter(|rank| said.contains(&format!("both rank {rank} of {ranks}: ok,"))).count();
         assert!(output.status.success() && ok == ranks, "{}\n{said}", output.status);

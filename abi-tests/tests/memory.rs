@@ -21,7 +21,7 @@ fn line_of(case: &str) -> String {
 fn run(source: &str, ranks: u32, threads: bool, environment: &[(&str, &str)]) -> Output {
     let ranks = ranks.to_string();
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "100"]);
+    command.args(["-s", "KILL", "240"]);
     if threads {
         command.arg(compiled(source)).args(["--threads", &ranks]);
     } else {

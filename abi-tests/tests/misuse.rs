@@ -18,7 +18,7 @@ fn everything_wrong_gives_a_code_and_a_message() {
         .arg(format!("-I{}", prefix.join("include/ginrs").display()))
         .arg(format!("-L{}", prefix.join("lib").display()))
         .args(["-lginrs", &format!("-Wl,-rpath,{}", prefix.join("lib").display())]));
-    let output = run(Command::new("timeout").arg("60").arg(&program).env("GINRS_DEVICE", "cpu"));
+    let output = run(Command::new("timeout").arg("240").arg(&program).env("GINRS_DEVICE", "cpu"));
     assert_eq!(output.trim(), "misuse ok");
 }
 
@@ -49,7 +49,7 @@ fn forking(source: &str) -> String {
         .arg(format!("-I{}", prefix.join("include/ginrs").display()))
         .arg(format!("-L{}", prefix.join("lib").display()))
         .args(["-lginrs", &format!("-Wl,-rpath,{}", prefix.join("lib").display())]));
-    run(Command::new("timeout").arg("60").arg(&program).env("GINRS_DEVICE", "cpu"))
+    run(Command::new("timeout").arg("240").arg(&program).env("GINRS_DEVICE", "cpu"))
 }
 
 const FORKS: &str = r#"
@@ -129,7 +129,7 @@ int main(void) {
 #[test]
 fn a_host_function_of_a_stream_makes_no_calls_that_cuda_forbids() {
     let program = abi_tests::programs::compiled("abi-tests/programs/host_function.cu");
-    let output = Command::new("timeout").args(["-s", "KILL", "60"]).arg(program).env("GINRS_DEVICE", "cpu").output().unwrap();
+    let output = Command::new("timeout").args(["-s", "KILL", "240"]).arg(program).env("GINRS_DEVICE", "cpu").output().unwrap();
     let said = abi_tests::text(&output);
     assert!(output.status.success() && said.contains("\nok\n"), "{}\n{said}", output.status);
     for refused in [

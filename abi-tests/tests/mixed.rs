@@ -20,7 +20,7 @@ fn mixed(program: &str, source: &str, ranks: u32, env: &[(&str, &str)]) {
     for (even, odd) in [(&nvidia, &nvidia), (&ours, &nvidia), (&nvidia, &ours)] {
         let choose = format!("[ $((RANK % 2)) = 0 ] && exec {} || exec {}", even.display(), odd.display());
         let output = Command::new(prefix().join("bin/ginrs-run"))
-            .args(["-n", &ranks.to_string(), "--timeout", "100", "sh", "-c", &choose])
+            .args(["-n", &ranks.to_string(), "--timeout", "240", "sh", "-c", &choose])
             .envs(env.iter().copied())
             .output()
             .unwrap();
@@ -41,7 +41,7 @@ fn a_kernel_with_other_headers_on_direct_contexts_is_told_so() {
     for (reads, operates, what) in [(&ours, &nvidia, "foreign"), (&nvidia, &nvidia, "foreign"), (&nvidia, &ours, "reads")] {
         let choose = format!("[ $RANK = 0 ] && exec {} || exec {}", reads.display(), operates.display());
         let output = Command::new(prefix().join("bin/ginrs-run"))
-            .args(["-n", "2", "--timeout", "100", "sh", "-c", &choose])
+            .args(["-n", "2", "--timeout", "240", "sh", "-c", &choose])
             .envs([DIRECT, ("REFUSED", what)])
             .output()
             .unwrap();

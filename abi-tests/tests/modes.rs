@@ -34,7 +34,7 @@ fn works(parts: &[(usize, &str)]) {
         .iter()
         .map(|(count, mode)| {
             let mut command = Command::new("timeout");
-            command.arg("60").arg(program()).arg(folder.path().join("id"));
+            command.arg("240").arg(program()).arg(folder.path().join("id"));
             command.args([ranks.to_string(), first.to_string(), count.to_string()]).arg(mode);
             command.env("GINRS_CPU_DEVICES", ranks.to_string()).env_remove("LOCAL_RANK").env("GINRS_INIT_TIMEOUT", "30");
             first += count;

@@ -41,7 +41,7 @@ fn every_benchmark_between_processes() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("rows.json");
     let mut command = Command::new(prefix().join("bin/ginrs-run"));
-    command.args(["-n", "2", "--timeout", "100"]).arg(program()).args(SMALL).arg("--json").arg(&json);
+    command.args(["-n", "2", "--timeout", "240"]).arg(program()).args(SMALL).arg("--json").arg(&json);
     check(start(&mut command), &json);
 }
 

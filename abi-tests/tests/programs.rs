@@ -284,7 +284,7 @@ fn an_abort_releases_every_rank() {
     let (_id, children) = bare_processes("fault", 3, &[("FAULT", "abort")]);
     let said = children.into_iter().map(|c| text(&c.wait_with_output().unwrap())).collect::<String>();
     let threads = Command::new("timeout")
-        .arg("100")
+        .arg("240")
         .arg(compiled("fault"))
         .args(["--threads", "3"])
         .env("FAULT", "abort")

@@ -14,7 +14,7 @@ fn checked(source: &str) -> PathBuf {
 }
 
 fn run(program: PathBuf, arguments: &[&str]) -> Output {
-    Command::new("timeout").args(["-s", "KILL", "60"]).arg(program).args(arguments).current_dir(root()).output().unwrap()
+    Command::new("timeout").args(["-s", "KILL", "240"]).arg(program).args(arguments).current_dir(root()).output().unwrap()
 }
 
 /// `race.cu:47`: the line with this mark.
@@ -31,7 +31,7 @@ fn line_of(mark: &str, case: &str) -> String {
 /// The ranks as processes, watched.
 fn job(ranks: u32, program: PathBuf) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "60"]).arg(prefix().join("bin/ginrs-run"));
+    command.args(["-s", "KILL", "240"]).arg(prefix().join("bin/ginrs-run"));
     command.args(["--check=race", "-n", &ranks.to_string()]).arg(program).current_dir(root());
     command
 }
@@ -341,7 +341,7 @@ fn ranks_of_a_part_are_named_as_the_job_knows_them() {
 
 fn ranks_as_threads(source: &str) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "60"]).arg(checked(source)).args(["--threads", "4"]).current_dir(root());
+    command.args(["-s", "KILL", "240"]).arg(checked(source)).args(["--threads", "4"]).current_dir(root());
     command
 }
 
@@ -408,7 +408,7 @@ fn ends_that_are_none_of_the_usual() {
     std::fs::write(&slow, format!("#!/bin/sh\nsleep 1\nPATH='{path}' exec addr2line \"$@\"\n")).unwrap();
     std::fs::set_permissions(&slow, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut exit = Command::new("timeout");
-    exit.args(["-s", "KILL", "60"]).arg(checked(ENDS)).arg("exit").current_dir(root());
+    exit.args(["-s", "KILL", "240"]).arg(checked(ENDS)).arg("exit").current_dir(root());
     let exit = exit.env("PATH", format!("{}:{path}", folder.path().display())).output().unwrap();
     let said = text(&exit);
     assert!(exit.status.code() == Some(66) && said.contains(&line) && said.contains("race: 1 found"), "{}: {said}", exit.status);

@@ -10,7 +10,7 @@ const SOURCE: &str = "abi-tests/sanitizers/threads.cu";
 fn ran(case: &str, mended: bool) -> Output {
     let program = compiled_as(SOURCE, &["-g".into(), "-O1".into(), "-fsanitize=thread".into()]);
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "120"]).arg(program).env("CASE", case).env("GINRS_CPU_DEVICES", "2");
+    command.args(["-s", "KILL", "240"]).arg(program).env("CASE", case).env("GINRS_CPU_DEVICES", "2");
     if mended {
         command.env("MENDED", "1");
     }

@@ -22,7 +22,7 @@ fn line_of(text: &str) -> String {
 fn job(ranks: usize, options: &[&str], arguments: &[&str]) -> Command {
     let mut command = Command::new(prefix().join("bin/ginrs-run"));
     command
-        .args(["-n", &ranks.to_string(), "--timeout", "100", "--devices", "2"])
+        .args(["-n", &ranks.to_string(), "--timeout", "240", "--devices", "2"])
         .args(options)
         .arg(compiled(SOURCE))
         .args(arguments);
@@ -178,7 +178,7 @@ fn collectives_have_their_names_and_what_was_told_stands_there() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("out.json");
     let mut command = Command::new(prefix().join("bin/ginrs-run"));
-    command.args(["-n", "2", "--timeout", "100", "--devices", "2", "--timeline"]).arg(&file);
+    command.args(["-n", "2", "--timeout", "240", "--devices", "2", "--timeline"]).arg(&file);
     let output = command.arg(compiled("abi-tests/timelines/collectives.cu")).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
     let trace: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
@@ -227,7 +227,7 @@ fn files_of_processes_without_ginrs_run_are_merged_and_what_does_not_fit_is_told
     };
     let threads = |events: &str| {
         let mut command = Command::new("timeout");
-        command.args(["-s", "KILL", "100"]).arg(compiled(SOURCE)).args(["", "threads", &RANKS.to_string()]);
+        command.args(["-s", "KILL", "240"]).arg(compiled(SOURCE)).args(["", "threads", &RANKS.to_string()]);
         let output = command.env("GINRS_TIMELINE", &prefix_of_files).env("GINRS_TIMELINE_EVENTS", events).output().unwrap();
         assert!(output.status.success(), "{}", text(&output));
     };

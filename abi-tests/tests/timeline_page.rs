@@ -31,7 +31,7 @@ fn opened(page: &Path, place: &str) -> Option<String> {
     let name = browser()?;
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "100", name, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
+    command.args(["-s", "KILL", "240", name, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
     command.args(["--enable-logging=stderr", "--dump-dom"]).arg(format!("--user-data-dir={}", home.path().display()));
     let output = command.arg(format!("file://{}{place}", page.display())).env("HOME", home.path()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -149,7 +149,7 @@ fn its_numbers_are_those_of_the_trace() {
     let (page, file) = (folder.path().join("out.html"), folder.path().join("out.json"));
     for (processes, threads) in [("2", "2"), ("1", "1"), ("1", "4")] {
         let mut command = Command::new(prefix().join("bin/ginrs-run"));
-        command.args(["-n", processes, "--timeout", "100", "--devices", threads]).arg("--timeline").arg(&file);
+        command.args(["-n", processes, "--timeout", "240", "--devices", threads]).arg("--timeline").arg(&file);
         command.arg("--html").arg(&page).arg(compiled(RING));
         let is_threads = processes == "1";
         let output = if is_threads { command.args(["", "threads", threads]).output() } else { command.output() }.unwrap();

@@ -23,7 +23,7 @@ fn build(folder: &Path, name: &str, define: &str, library: Option<&Path>) -> Pat
 fn bindings(folder: &Path, program: &Path, how: &str) -> (Vec<String>, Vec<String>) {
     let log = folder.join(format!("{}-{how}", program.file_name().unwrap().to_str().unwrap()));
     let output = Command::new("timeout")
-        .arg("60")
+        .arg("240")
         .arg(program)
         .arg(prefix().join("lib/libginrs.so.0"))
         .arg(nvidia_library())

@@ -41,7 +41,7 @@ impl Place {
 const SAYS: &str = "kernel and reduction: 510\n";
 
 fn says(program: &Path, libraries: &str) -> String {
-    run(Command::new("timeout").arg("60").arg(program).env("LD_LIBRARY_PATH", libraries))
+    run(Command::new("timeout").arg("240").arg(program).env("LD_LIBRARY_PATH", libraries))
 }
 
 #[test]

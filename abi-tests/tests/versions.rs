@@ -77,7 +77,7 @@ fn run_with(version: &str, source: &str) -> String {
         .args(nvidia(version).flags())
         .arg(format!("-L{}", lib.display()))
         .args(["-lginrs", &format!("-Wl,-rpath,{}", lib.display())]));
-    let output = Command::new("timeout").arg("60").arg(&program).env("GINRS_DEVICE", "cpu").output().unwrap();
+    let output = Command::new("timeout").arg("240").arg(&program).env("GINRS_DEVICE", "cpu").output().unwrap();
     assert!(output.status.success(), "{version}: {}", text(&output));
     text(&output)
 }

@@ -51,7 +51,7 @@ impl Drop for Job {
 
 fn ask(arguments: &[String]) -> Output {
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "120"]).arg(prefix().join("bin/ginrs-run")).arg("--waits").args(arguments);
+    command.args(["-s", "KILL", "240"]).arg(prefix().join("bin/ginrs-run")).arg("--waits").args(arguments);
     command.output().unwrap()
 }
 

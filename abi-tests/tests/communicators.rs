@@ -55,12 +55,14 @@ fn what_is_left_of_a_communicator_works() {
 
 #[test]
 fn who_is_missed_by_many_threads_is_told_once_and_to_each() {
-    let point = format!("127.0.0.1:{}", 1024 + std::process::id() % 60000);
+    // A dedicated address: at 127.0.0.1 another process may use any port.
+    let [low, middle, high, _] = std::process::id().to_le_bytes();
+    let point = format!("127.{}.{middle}.{low}:4078", 64 + high);
     for missed in [&[][..], &[("MISSED", "root"), ("NCCL_COMM_ID", &point)]] {
         let mut command = Command::new("timeout");
         command.args(["-s", "ABRT", "100"]).arg(compiled("missed")).envs(missed.iter().copied());
         command
-            .envs([("GINRS_INIT_TIMEOUT", "2"), ("GINRS_WAIT_WARN", "0"), ("GINRS_CPU_DEVICES", "17")])
+            .envs([("GINRS_INIT_TIMEOUT", "5"), ("GINRS_WAIT_WARN", "0"), ("GINRS_CPU_DEVICES", "17")])
             .env_remove("NCCL_DEBUG");
         let said = text(&command.output().unwrap());
         assert!(said.contains("16 of 16 are told") && said.matches("GINRS-E011").count() == 1, "{said}");

@@ -95,7 +95,8 @@ static inline void startRanks(Board* board, Plan plan, int* pids) {
     pids[rank] = fork();
     if (pids[rank] == 0) {
       prctl(PR_SET_PDEATHSIG, 0);
-      if (isLeave(plan.fault) || plan.fault == LONG) setenv("GINRS_TIMEOUT", "3", 1);
+      const char* timeout = getenv("FAULT_TIMEOUT");
+      if (isLeave(plan.fault) || plan.fault == LONG) setenv("GINRS_TIMEOUT", timeout ? timeout : "3", 1);
       exit(runRank(board, plan, rank)); // through all exit handlers: they have to come through too
     }
     board->pids[rank].store(pids[rank]);

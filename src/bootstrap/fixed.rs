@@ -297,10 +297,16 @@ mod tests {
         assert!(read_secret(folder.path()).is_err());
     }
 
+    /// An address of this process: at 127.0.0.1 another one may use any port.
+    fn dedicated(port: u16) -> String {
+        let [low, middle, high, _] = std::process::id().to_le_bytes();
+        format!("127.{}.{middle}.{low}:{port}", 64 + high)
+    }
+
     /// A job that ends may still have it when the next one begins.
     #[test]
     fn rank_0_takes_the_meeting_point_as_soon_as_it_is_free() {
-        let point = || id_of("127.0.0.1:4000", Some(&format!("of {}", std::process::id()))).unwrap();
+        let point = || id_of(&dedicated(4000), Some("between us")).unwrap();
         let other = Meeting::next(&point()).id.root().address.listen().unwrap();
         let joins = std::thread::spawn(move || super::super::Bootstrap::join(&point(), 0, 1).map(drop));
         while rustix::net::accept(&other).is_err() {
@@ -324,7 +330,7 @@ mod tests {
         if !rustix::process::geteuid().is_root() {
             return println!("skipped: to act as another user this test must run as root");
         }
-        let id = id_of(&format!("127.0.0.1:{}", 1000 + std::process::id() % 60000), None).unwrap();
+        let id = id_of(&dedicated(4001), None).unwrap();
         let Address::Abstract(name) = Meeting::next(&id).id.root().address else { panic!("no name") };
         let mut squatter = std::process::Command::new(std::env::current_exe().unwrap())
             .args([

@@ -1,10 +1,11 @@
 //! Guard against hangs, for tests: of this crate, and of others that include this file.
+#![forbid(unsafe_code)]
 #![allow(dead_code)]
 
 use std::time::{Duration, Instant};
 
-/// Longest time that a test waits for an event before it reports a hang, on a machine with several busy processes per core. No
-/// behaviour is measured against it.
+/// Longest time that a test waits for an event before it reports a hang, on a machine with several busy
+/// processes per core. No behaviour is measured against it.
 pub const HANG_LIMIT: Duration = Duration::from_secs(120);
 
 /// A test that repeats a race ends after this time, if its rounds take longer on a busy machine.

@@ -224,7 +224,8 @@ fn the_process_that_held_the_root_is_named_when_it_ends() {
     let lines = BufReader::new(root.stdout.take().unwrap()).lines().map_while(std::result::Result::ok);
     let text = lines.filter_map(|line| line.strip_prefix("id: ").map(str::to_owned)).next().unwrap();
     let waits = start(test, "rank", &[("GINRS_TEST_ID", &text)]);
-    // It has joined when the kernel shows its connection: the name of the listener, bytes 17 to 33 of the id, with another inode.
+    // It has joined when the kernel shows its connection: the name of the listener, which is bytes 17 to
+    // 33 of the id, with another inode.
     let name = format!("@ginrs-{}", &text[34..66]);
     let seen = || std::fs::read_to_string("/proc/net/unix").unwrap().matches(&name).count();
     let until = hang_limit::hang_deadline();

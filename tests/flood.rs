@@ -187,7 +187,7 @@ fn runs_among(test: &str, sockets: impl Fn(u32) -> Vec<String>, most: usize, mor
                 start.elapsed() < patience
             })
         });
-        // It asks before each connection: the first is made.
+        // `go_on` is called before each connection: after two calls the first one is made.
         (0..2).for_each(|_| has_begun.recv().unwrap());
         let ranks = start_ranks(test, id, 4, far);
         (before.join().unwrap(), ranks)

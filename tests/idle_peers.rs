@@ -61,7 +61,8 @@ fn live(n: u32) -> [i64; 2] {
             let boot = &comm.team.bootstrap;
             boot.barrier("all are there").unwrap();
             if comm.team.rank == 0 {
-                // What the others still free comes off: the least, once fifty looks while all others slept have found no less.
+                // The other ranks still free memory: the least value, once fifty reads while all other
+                // threads slept have found no less.
                 let (mut least, mut looks) = (i64::MAX, 0);
                 while looks < 50 {
                     let live = LIVE.load(Ordering::SeqCst);

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 
-/// What is held when it has not changed while all other threads slept at fifty looks.
+/// Returns what is held once it has not changed over fifty reads at which all other threads slept.
 fn at_rest() -> Held {
     let (mut last, mut looks) = (held(), 0);
     while looks < 50 {

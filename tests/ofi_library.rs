@@ -11,8 +11,8 @@ use ginrs::error::Result;
 use std::ffi::CString;
 use std::process::Command;
 
-/// As much of libfabric as is called before there is a provider. The first search for one ends when the file GINRS_TEST_GO exists, if
-/// `slow`.
+/// As much of libfabric as is called before there is a provider. If `slow`, the first search for one ends
+/// when the file GINRS_TEST_GO exists.
 const LIBRARY: &str = r#"
 #include <stdlib.h>
 #include <string.h>

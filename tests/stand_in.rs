@@ -115,7 +115,7 @@ fn the_runtime_decides_about_devices_and_knows_memory() {
     call("test_fail", 719);
     let begin = std::time::Instant::now();
     while !abort.is_raised() {
-        assert!(begin.elapsed() < hang_limit::HANG_LIMIT, "the failure goes unnoticed");
+        assert!(begin.elapsed() < hang_limit::HANG_LIMIT, "the failure is not noticed");
         std::thread::yield_now();
     }
     let cause = abort.cause().unwrap();

@@ -15,8 +15,9 @@ fn start(machines: &Machines, role: &str, places: &[usize], more: &[(&str, &str)
 #[test]
 fn a_link_that_is_cut_for_less_than_the_deadline_ends_nothing_and_loses_nothing() {
     let Some(machines) = Machines::new(2) else { return };
-    // TCP retransmits after 0.2 s and doubles the pause, which only newer kernels bound (`src/bootstrap/tcp.rs`): after a cut of 4 s the
-    // next heartbeat comes within 6.4 s. The deadline leaves as much again for a machine that is busy.
+    // TCP retransmits after 0.2 s and doubles the pause, which only newer kernels bound
+    // (`src/bootstrap/tcp.rs`): the next heartbeat is received within 6.4 s after the start of a cut of 4 s. The
+    // deadline leaves as much again for a busy machine.
     let all = start(&machines, "steps", &[0, 1, 1], &[("GINRS_HOST_DEADLINE", "13")]);
     for _ in 0..2 {
         std::thread::sleep(Duration::from_millis(1200));
@@ -30,7 +31,8 @@ fn a_link_that_is_cut_for_less_than_the_deadline_ends_nothing_and_loses_nothing(
 #[test]
 fn an_address_that_is_away_for_a_second_ends_nothing_and_loses_nothing() {
     let Some(machines) = Machines::new(3) else { return };
-    // Long: a command that enters the namespace may wait for the kernel for seconds on a busy machine, with the address away.
+    // A long deadline: on a busy machine a command that enters the namespace may wait for the kernel
+    // for seconds, with the address away.
     let all = start(&machines, "steps", &[0, 1, 2], &[("GINRS_HOST_DEADLINE", "30")]);
     std::thread::sleep(Duration::from_millis(1200));
     // One command does both, for the same reason.

@@ -1,5 +1,5 @@
-// Ranks that exit without ending their communicator. A rank whose process exits while others wait is what those report, so each exits
-// after all have printed what they came to.
+// Ranks that exit without destroying their communicator. Ranks that wait report the exit of a process
+// as the cause, so each rank exits after all have printed their result.
 #pragma once
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 #include <atomic>
 #include <string>
 
-// Returns when `expected` of the job's `ranks` ranks, which are processes or threads of one, have called it; after 10 s at most.
+// Returns after `expected` of the job's `ranks` ranks have called it, or after 10 s. The ranks are
+// processes, or threads of one process.
 inline void waitUntilAllHaveSaid(int rank, int ranks, int expected) {
   static std::atomic<int> here{0};
   here++;

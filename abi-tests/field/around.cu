@@ -222,7 +222,7 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   } else if (which == GONE) {
     isLeft = bug && rank == 1;
     if (isLeft) CHECK(ncclCommWindowDeregister(comm, job.second));
-    // Its window has gone on rank 1 before the kernel of rank 0 begins.
+    // Rank 1 has deregistered its window before the kernel of rank 0 begins.
     if (bug) CHECK(ncclAllReduce(job.local, job.local, 1, ncclInt, ncclSum, comm, first));
     if (bug) CHECK(cudaStreamSynchronize(first));
     kernel<<<1, kThreads, 0, first>>>(job, which, bug);

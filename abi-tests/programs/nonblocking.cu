@@ -59,12 +59,12 @@ static ncclConfig_t nonBlocking() {
   return config;
 }
 
-// Rank 0 comes late; the others see that it is in progress.
+// Rank 0 is late; the other ranks see that the call is in progress.
 static void late(Example& ex) {
   if (ex.rank == 0) usleep(300000);
 }
 
-// The same, and rank 0 comes after all others have called `seen`.
+// The same, and rank 0 continues after all other ranks have called `seen`.
 static void lateUntilSeen(Example& ex) {
   if (ex.rank == 0) meet(ex, ex.comm);
 }

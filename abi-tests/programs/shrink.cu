@@ -178,7 +178,7 @@ static void besideTheDead(Example& ex) {
     raise(SIGKILL);
   }
   fails(ncclRemoteError, "rank 1", [&](ncclComm_t* child) { return ncclCommSplit(ex.comm, ex.rank % 2, 0, child, NULL); });
-  usleep(3000000); // before an abort of this rank is what the other hears
+  usleep(3000000); // the other rank learns of the death before this rank aborts
 }
 
 static void unaware(Example& ex) {
@@ -203,7 +203,7 @@ static void differentLists(Example& ex) {
   if (ex.rank == 1 || ex.rank == 2) return (void)usleep(5000000);
   fails(ncclInvalidArgument, "leave out different ranks",
         [&](ncclComm_t* child) { return ncclCommShrink(ex.comm, list, 1, child, NULL, NCCL_SHRINK_DEFAULT); });
-  usleep(3000000); // before an abort of this rank is what the other hears
+  usleep(3000000); // the other rank learns of the death before this rank aborts
 }
 
 static void revoking(Example& ex) {

@@ -45,7 +45,8 @@ fn ranks_that_wait_in_kernels_are_shown_to_each_other() {
         ("leave-stay:lsa", "an LSA barrier", "waits for LSA barrier", None),
         ("leave-stay:gin", "a wait for a signal or counter", "waits for GIN barrier", Some("0,1,1")),
     ] {
-        // Lines report what lasts for half of it. On a busy machine the ranks start seconds apart, so their waits end after 10 s.
+        // A wait is reported after half of this time. On a busy machine the ranks start seconds
+        // apart, so their waits end after 10 s.
         let mut more = vec![("GINRS_WAIT_WARN", "2"), ("FAULT_TIMEOUT", "10")];
         more.extend(machines.map(|machines| ("GINRS_FAKE_MACHINES", machines)));
         let said = all_pass_with(&program, &["--ranks", "3", case], 1, &more);

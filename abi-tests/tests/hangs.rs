@@ -32,7 +32,7 @@ fn job_with(program: &Path, seconds: u32, ranks: u32, arguments: &[&str]) -> Com
     command
 }
 
-/// What a job that hangs prints until it has printed all of `words`; then it is ended. All of it, if it ends before.
+/// Runs a job that hangs until it has printed all of `words`, terminates it, and returns its output.
 fn until_it_prints(mut job: Command, words: &[&str]) -> String {
     let (output, input) = std::io::pipe().unwrap();
     let mut child = job.stdout(input.try_clone().unwrap()).stderr(input).spawn().unwrap();

@@ -16,7 +16,7 @@ const SOURCE: &str = "abi-tests/hangs/hang.cu";
 struct Job(Child);
 
 impl Job {
-    /// The first rank of two sleeps before it signals, for longer than a test lasts; its answers come from this terminal alone.
+    /// Starts two ranks of which the first sleeps before it signals, for longer than a test lasts.
     fn start(mut command: Command) -> Job {
         Job(command.env("HANG_SECONDS", "900").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }

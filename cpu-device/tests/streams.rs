@@ -12,11 +12,11 @@ use common::*;
 /// Numbers in the order in which they were added.
 struct Log(parking_lot::Mutex<Vec<u32>>);
 
-/// What a kernel does before it adds its number.
+/// Action of a kernel before it adds its number.
 #[derive(Clone, Copy)]
 enum Before {
     Nothing,
-    /// Sleeps for so many milliseconds: one that does not wait for it comes first.
+    /// Sleeps for so many milliseconds: a kernel that does not wait for it is first.
     Sleeps(u64),
     /// Waits for this number of a kernel that must not wait for it.
     Sees(u32),

@@ -58,7 +58,7 @@ mod tests {
                     let end = hang_deadline();
                     let _place = gate.enter(end, EVERY, || true);
                     most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                    // The first three meet inside; the others stay for long enough to be found by one too many.
+                    // The first three meet inside. The others stay for 1 ms, so that one too many is seen.
                     while most.load(Ordering::SeqCst) < 3 {
                         assert!(Instant::now() < end, "fewer than three are let in");
                         std::thread::yield_now();

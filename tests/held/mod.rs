@@ -30,7 +30,7 @@ pub fn held() -> Held {
     }
 }
 
-/// What is held when it is `wanted`, or after `limit`: other threads close what has ended.
+/// Returns what is held once it is `wanted`, or after `limit`: other threads close what has ended.
 pub fn settled(wanted: Held, limit: Duration) -> Held {
     let end = Instant::now() + limit;
     loop {

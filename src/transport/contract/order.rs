@@ -18,7 +18,7 @@ pub(super) fn signals_add_up(world: &mut World) {
 pub(super) fn signals_follow_payload(world: &mut World) {
     const ROUNDS: u64 = 20_000;
     let (data, signals, patience) = (world.data[1].clone(), world.signals[1].clone(), 2 * world.patience);
-    // Since the last signal: how fast they come is the machine's.
+    // Measured from the last signal: the rate of signals depends on the machine.
     let (mut last, mut end) = (0, Instant::now() + patience);
     let reader = Reader::start(move || {
         let seen = word(&signals, 1).load(Ordering::Acquire);
@@ -27,7 +27,7 @@ pub(super) fn signals_follow_payload(world: &mut World) {
         }
         for i in seen.saturating_sub(64)..seen {
             let payload = word(&data, i as usize).load(Ordering::Acquire);
-            assert_eq!(payload, i + 1, "signal {seen} came before payload {i}");
+            assert_eq!(payload, i + 1, "signal {seen} was visible before payload {i}");
         }
         assert!(seen == ROUNDS || Instant::now() < end, "{seen} of {ROUNDS} signals");
         seen < ROUNDS

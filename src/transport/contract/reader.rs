@@ -1,12 +1,12 @@
-//! A thread that reads the target's memory while a test writes it. Faulty transports wait for it with [`be_read`], so that it reads each
-//! state that they leave behind, whatever else the machine does.
+//! A thread that reads the target's memory while a test writes it. Faulty transports wait for it with
+//! [`be_read`], so that it reads each state that they leave, whatever else the machine does.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// Of a reader that has returned or panicked.
+/// Number of scans of a reader that has returned or panicked.
 const OVER: u64 = u64::MAX;
 
 thread_local!(static SCANS: RefCell<Arc<AtomicU64>> = RefCell::new(Arc::new(AtomicU64::new(OVER))));
@@ -57,8 +57,8 @@ fn wait_for_scans(more: u64) {
     }
 }
 
-/// Returns after a whole scan, by the last reader that this thread has started, of the memory as it is at the call; immediately if that
-/// reader is over.
+/// Waits until the last reader that this thread has started has scanned the memory as it is at the
+/// call, or has returned.
 pub fn be_read() {
     wait_for_scans(2);
 }

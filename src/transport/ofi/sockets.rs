@@ -125,9 +125,10 @@ impl Sockets {
         (now == Some(begin)).then_some(socket)
     }
 
-    /// The same where all links share an endpoint, to a peer that listens at `address`: the connection that this rank has dialled, else the
-    /// one that its machine has dialled, if that is one alone: whose of its ranks it is nobody here knows. A connection of this process to
-    /// this rank does not count: its own trial is one, and an older census may contain no other.
+    /// Returns the same where all links share an endpoint, for a peer that listens at `address`: the connection
+    /// that this rank has dialled. Without one, it returns the only connection that the peer's machine has dialled:
+    /// which of its ranks has dialled it is not known. Connections of this process to this rank do not
+    /// count: its own trial is one, and an older census may contain no other.
     pub fn of_peer(&self, address: &[u8]) -> Option<BorrowedFd<'_>> {
         let (peer, door) = (decode(address)?, *self.doors.first()?);
         let dialled = self.lines.iter().find(|(_, [_, to])| *to == peer);

@@ -135,7 +135,8 @@ mod tests {
         assert!(statuses.iter().all(|&status| status == 0), "{statuses:?}");
     }
 
-    /// In a child, which ends while another thread of it asks. Alone in a process: another test's thread may hold a lock when this one forks.
+    /// In a child, which exits while another thread of it searches. Alone in a process: another test's
+    /// thread may hold a lock when this one forks.
     #[test]
     fn the_end_of_a_process_waits_until_providers_have_started() {
         if !is_alone("transport::ofi::starting::tests::the_end_of_a_process_waits_until_providers_have_started") {
@@ -165,8 +166,8 @@ mod tests {
         assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
     }
 
-    /// As a static object does whose destructor joins its threads: it was made before anybody asked, so it goes behind. Alone in a process, as
-    /// above.
+    /// Alone in a process, as above. A static object whose destructor joins its threads does the same: it
+    /// was made before the first search, so its destructor runs after `ends`.
     #[test]
     fn a_destructor_may_wait_for_who_asks() {
         if !is_alone("transport::ofi::starting::tests::a_destructor_may_wait_for_who_asks") {

@@ -31,7 +31,8 @@ fn without_an_address(body: impl FnOnce(World) + Send) {
     });
 }
 
-/// Requests for a connection that the kernel has dropped for a full queue, in this thread's network namespace.
+/// Returns how many requests for a connection the kernel has dropped because a queue was full, in this
+/// thread's network namespace.
 fn overflows() -> u64 {
     let all = std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap();
     let mut lines = all.lines().filter(|line| line.starts_with("TcpExt:"));
@@ -89,7 +90,7 @@ fn a_peer_whose_queue_stays_full_is_named_with_its_port() {
                 Ok(_) => std::thread::sleep(Duration::from_millis(5)),
                 Err(error) => break error,
             }
-            assert!(begun.elapsed() < HANG_LIMIT, "nobody says so");
+            assert!(begun.elapsed() < HANG_LIMIT, "the error is not reported");
         };
         let asked = format!("port {} of 127.0.0.1 was asked ", port(&world.said[1]));
         assert_eq!((error.id, error.culprit), (122, Some(1)), "{error}");

@@ -369,8 +369,8 @@ fn who_says_nothing_is_sent_away() {
     assert_eq!(world.signal(0), 1);
 }
 
-/// Rank 0 of a world in which something else listens where rank 1 should, and its error. `play` is called between the steps, and returns
-/// true once the impostor will not answer any more.
+/// Returns the error of rank 0 in a world in which an impostor listens in place of rank 1. `play` is called
+/// between the steps, and returns true once the impostor sends no further answer.
 fn deceived(impostor: u16, mut play: impl FnMut() -> bool) -> crate::error::Error {
     let mut world = World::new();
     let mut said = world.said.clone();

@@ -34,7 +34,7 @@ fn world(addresses: &[u8], told: impl FnOnce(Vec<Vec<u8>>) -> Vec<Vec<u8>>) -> W
     world
 }
 
-/// A port of 127.0.0.`last` at which nobody listens, and what keeps others from it.
+/// Returns a port of 127.0.0.`last` without a listener, and the socket that reserves it.
 fn refusing(last: u8) -> (u16, rustix::fd::OwnedFd) {
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &std::net::SocketAddr::from(([127, 0, 0, last], 0))).unwrap();
@@ -218,7 +218,7 @@ fn a_way_that_comes_back_is_taken_though_another_place_has_refused() {
         let end = hang_deadline();
         while !waits(&world) || !world.ranks[0].has_turns() {
             world.step().unwrap();
-            assert!(Instant::now() < end, "the second place is not asked, or the first not again");
+            assert!(Instant::now() < end, "the second address is not dialled, or the first is not dialled again");
         }
         assert!(!world.ranks[0].arm().unwrap(), "nothing wakes it when there is a way again");
         assert!(ip("route del unreachable 127.0.0.2/32 table local"));

@@ -124,8 +124,8 @@ fn sockets_close_on_exec_without_connections() {
     });
 }
 
-/// The connection that `stalls` asks of. Who was dialled by a rank of its own process cannot tell it from its own trial: then it asks of
-/// none, however old the census is.
+/// The connection that `stalls` queries. A rank that was dialled by a rank of the same process cannot
+/// distinguish it from its own trial, and queries none, however old the census is.
 #[test]
 fn the_connection_to_a_peer_is_found_without_connections() {
     over(RXM, None, false, || {

@@ -67,6 +67,15 @@ impl Relay {
         }
     }
 
+    /// Waits until what rank 0 has answered is in the frames: its process may exit right after the last answer. A
+    /// connection that it has not accepted ends within [`PATIENCE`].
+    pub fn settle(&self) {
+        let until = Instant::now() + 5 * PATIENCE;
+        while self.host == 0 && !self.connections().is_empty() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn connections(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Sender<Vec<u8>>>> {
         self.connections.lock().unwrap_or_else(|e| e.into_inner())
     }

@@ -71,12 +71,15 @@ fn run(input: File, channel: &Channel, share: &Share, signals: &Signals) -> Resu
     };
     std::thread::Builder::new().spawn(beat).map_err(|e| format!("a thread: {e}; raise ulimit -u"))?;
     let relay = Relay::new(share.host, channel);
+    let answers = relay.clone();
     let prepare = |folder: &Path| {
         relay.open(folder, share.master.1)?;
         let listen = move || listen(input, &relay);
         std::thread::Builder::new().spawn(listen).map(drop).map_err(|e| format!("a thread: {e}; raise ulimit -u"))
     };
-    run_share(&options, share, signals, &printer, prepare, |folder| timeline::send(folder, channel))
+    let status = run_share(&options, share, signals, &printer, prepare, |folder| timeline::send(folder, channel));
+    answers.settle();
+    status
 }
 
 /// What the other ginrs-run says, until it says nothing more.

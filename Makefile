@@ -25,7 +25,7 @@ help: ## this list
 deps: ## checks for what the other targets need; installs it as root, else says which command does
 	@scripts/deps.sh
 
-build: ## the libraries and tools, release build; with nvcc in PATH, NVCC or CUDA_HOME also the GPU kernels of collectives
+build: ## the libraries and tools, release build; with nvcc in PATH, NVCC or CUDA_HOME also the GPU kernels of collectives (GINRS_GPU_ARCHS)
 	@scripts/deps.sh --check
 	$(CARGO) build --release -p ginrs-cpu -p ginrs-tools -p ginrs-baton
 	fatbin=$$(scripts/build-kernels.sh gpu build/kernels/collectives.fatbin) && \

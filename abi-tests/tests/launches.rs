@@ -91,14 +91,14 @@ fn every_call_launches_its_kernel_with_its_arguments() {
         let calls: Vec<_> = own.iter().filter(|launch| launch.kernel != "ginrs_p2p").map(|launch| launch.call()).collect();
         // (kernel, count, [element, kind, how, op, root]); how: 0 LL, 1 direct, 2 staged, 3 buffered, 4 mapped.
         let expected = [
-            ("ginrs_reduce_f32", 5, [4, 0, 0, 2, 0]),
-            ("ginrs_mapped_bf16", 3 << 20, [2, 0, 4, 9, 0]),
+            ("ginrs_reduce_ll_f32", 5, [4, 0, 0, 2, 0]),
+            ("ginrs_reduce_bf16", 3 << 20, [2, 0, 4, 9, 0]),
             ("ginrs_reduce_i32", 1 << 18, [4, 0, 1, 4, 0]),
             ("ginrs_ll", 4096, [1, 3, 0, 0, 0]),
             ("ginrs_copy", 77, [2, 4, 2, 0, 1]),
-            ("ginrs_reduce_f64", 100, [8, 1, 0, 6, 0]),
+            ("ginrs_reduce_ll_f64", 100, [8, 1, 0, 6, 0]),
             ("ginrs_copy", 9, [4, 6, 2, 0, 1]),
-            ("ginrs_reduce_i64", 1, [8, 0, 0, 8, 0]),
+            ("ginrs_reduce_ll_i64", 1, [8, 0, 0, 8, 0]),
         ];
         assert_eq!(calls, expected, "rank {rank}");
         // Staged, or mapped, which may become that: a block for each channel that the kernel is told of.
@@ -163,10 +163,10 @@ fn one_rank_needs_a_kernel_for_factors_alone() {
     let (all, text) = launched_by("one_rank", folder.path(), &[("GINRS_KERNELS", &kernels)]);
     assert!(text.contains("one rank ok"), "{text}");
     let kernels: Vec<&str> = all.iter().map(|launch| launch.kernel.as_str()).collect();
-    assert_eq!(kernels, ["ginrs_reduce_f64"]);
+    assert_eq!(kernels, ["ginrs_buffered"]);
 }
 
-/// Between teams what has other bytes for each rank has a kernel of its own, which finds the slots of all pairs where others find those of rails.
+/// Between teams a call with other bytes for each rank has the slots of all pairs of ranks where others have those of rails.
 #[test]
 fn calls_along_rails_get_the_slots_that_they_use() {
     let folder = tempfile::tempdir().unwrap();
@@ -176,8 +176,10 @@ fn calls_along_rails_get_the_slots_that_they_use() {
     assert!(text.contains("launches ok"), "{text}");
     let slots = |launch: &Launch| (launch.parameter[248..296].to_vec(), launch.parameter[296..344].to_vec());
     for rank in 0..2u32 {
-        let of = |kernel: &str| all.iter().find(|launch| launch.kernel == kernel && launch.u32(0) == rank).unwrap();
-        let (gather, broadcast) = (of("ginrs_personal"), of("ginrs_copy"));
+        let is_buffered =
+            |launch: &&Launch, kind| launch.kernel == "ginrs_buffered" && launch.u32(0) == rank && launch.call().2[1] == kind;
+        let of = |kind| all.iter().find(|launch| is_buffered(launch, kind)).unwrap();
+        let (gather, broadcast) = (of(6), of(4));
         assert_eq!(gather.call().2, [4, 6, 3, 0, 1]);
         let (inbox, rails) = slots(broadcast);
         assert_ne!(inbox, rails);
@@ -191,7 +193,7 @@ fn the_switch_is_asked_for_what_it_can() {
     let folder = tempfile::tempdir().unwrap();
     let asked = ("GINRS_COLLECTIVE", Path::new("multicast"));
     for (has_switch, reduces, gathers) in
-        [("1", ("ginrs_multicast_i32", 5), ("ginrs_multicast", 5)), ("0", ("ginrs_reduce_i32", 1), ("ginrs_ll", 0))]
+        [("1", ("ginrs_multicast", 5), ("ginrs_multicast", 5)), ("0", ("ginrs_reduce_i32", 1), ("ginrs_ll", 0))]
     {
         let kernels = fatbin(folder.path());
         let env = [("GINRS_KERNELS", kernels.as_path()), asked, ("GINRS_MOCK_MULTICAST", Path::new(has_switch))];
@@ -201,7 +203,7 @@ fn the_switch_is_asked_for_what_it_can() {
             let own: Vec<_> = all.iter().filter(|launch| launch.u32(0) == rank).map(|launch| launch.call()).collect();
             let of = |i: usize| (own[i].0, own[i].2[2]);
             assert_eq!((of(2), of(3)), (reduces, gathers), "with {has_switch}");
-            assert_eq!((of(0).0, of(5).0), ("ginrs_reduce_f32", "ginrs_reduce_f64"));
+            assert_eq!((of(0).0, of(5).0), ("ginrs_reduce_ll_f32", "ginrs_reduce_ll_f64"));
         }
         std::fs::remove_file(folder.path().join("log")).unwrap();
     }
@@ -228,7 +230,7 @@ fn memory_is_lent_to_the_other_process_from_its_second_call_on() {
     let (all, text) = mapped_by("mapped");
     for rank in 0..2u32 {
         let own: Vec<&Launch> = all.iter().filter(|launch| launch.u32(0) == rank).collect();
-        assert!(own.iter().all(|launch| launch.kernel == "ginrs_mapped" && launch.call().2[2] == 4), "{own:?}");
+        assert!(own.iter().all(|launch| launch.kernel == "ginrs_copy" && launch.call().2[2] == 4), "{own:?}");
         let recv = |launch: &Launch| launch.u64(224);
         // The second round's memory is at the first one's addresses: its first call tells nothing of what was there.
         assert_eq!(recv(own[0]), recv(own[32]), "{text}");
@@ -259,7 +261,7 @@ fn mapped_pieces_are_lent_together() {
     let (all, text) = mapped_by("pieces");
     for rank in 0..2u32 {
         let own: Vec<&Launch> = all.iter().filter(|launch| launch.u32(0) == rank).collect();
-        assert!(own.len() == 32 + 32 + 12 + 12 && own.iter().all(|launch| launch.kernel == "ginrs_mapped"), "{own:?}");
+        assert!(own.len() == 32 + 32 + 12 + 12 && own.iter().all(|launch| launch.kernel == "ginrs_copy"), "{own:?}");
         for (i, launch) in own.iter().enumerate() {
             let (here, there) = (told(launch, rank), told(launch, 1 - rank));
             let (lent, call) = if i < 64 { (true, i % 32) } else { (false, i) };

@@ -104,6 +104,19 @@ __device__ __forceinline__ void awaitCount(ncclDevComm const& comm, uint64_t* wo
   settle(cuda::memory_order_acquire);
 }
 
+/* Transfers to and from a rank of another LSA team, by one thread. Not inlined: they are long, and
+ * a kernel has several calls of each. */
+__device__ __noinline__ void awaitSignal(ncclDevComm const& comm, uint32_t channel, ncclGinSignal_t signal, uint64_t least) {
+  ncclGin(comm, int(channel)).waitSignal(ncclCoopThread(), signal, least);
+}
+__device__ __noinline__ void putSlot(ncclDevComm const& comm, uint32_t channel, int peer, ncclWindow_t window, uint64_t to, uint64_t from, uint64_t bytes,
+                                     ncclGinSignal_t signal) {
+  ncclGin(comm, int(channel)).put(ncclTeamWorld(comm), peer, window, to, window, from, bytes, ncclGin_SignalInc{signal});
+}
+__device__ __noinline__ void addCredit(ncclDevComm const& comm, uint32_t channel, int peer, ncclGinSignal_t signal, uint32_t slots) {
+  ncclGin(comm, int(channel)).signal(ncclTeamWorld(comm), peer, ncclGin_SignalAdd{signal, slots});
+}
+
 /* One end of one channel of a ring. */
 struct End {
   Ring ring;
@@ -146,7 +159,6 @@ struct End {
   __device__ __forceinline__ void await(ncclDevComm const& comm, uint64_t* word, uint64_t least) const {
     awaitCount(comm, word, least, uint32_t(ring.peer));
   }
-  __device__ __forceinline__ ncclGin gin(ncclDevComm const& comm) const { return ncclGin(comm, int(channel)); }
   __device__ __forceinline__ ncclGinSignal_t dataSignal(ginrsCollInbox const& inbox, uint32_t ring) const {
     return inbox.signal0 + uint32_t(index(inbox, ring));
   }
@@ -168,7 +180,7 @@ struct Outgoing : End {
       if (ring.near) {
         await(comm, &line(comm, inbox)->freed, least);
       } else {
-        gin(comm).waitSignal(ncclCoopThread(), creditSignal(inbox, ring.here), least);
+        awaitSignal(comm, channel, creditSignal(inbox, ring.here), least);
       }
     }
     coop.sync();
@@ -188,8 +200,7 @@ struct Outgoing : End {
       } else {
         uint64_t const from = outgoing(inbox) + kHeader - kTravels, to = incoming(inbox, ring.there) + kHeader - kTravels;
         *reinterpret_cast<uint64_t*>(inbox.base + from) = header;
-        gin(comm).put(ncclTeamWorld(comm), ring.peer, inbox.window, to, inbox.window, from, kTravels + bytes,
-                      ncclGin_SignalInc{dataSignal(inbox, ring.there)});
+        putSlot(comm, channel, ring.peer, inbox.window, to, from, kTravels + bytes, dataSignal(inbox, ring.there));
       }
     }
     count++;
@@ -223,7 +234,7 @@ struct Incoming : End {
       if (ring.near) {
         await(comm, &line(comm, inbox)->published, count + 1);
       } else {
-        gin(comm).waitSignal(ncclCoopThread(), dataSignal(inbox, ring.here), count + 1);
+        awaitSignal(comm, channel, dataSignal(inbox, ring.here), count + 1);
       }
       uint64_t const found = *reinterpret_cast<uint64_t const volatile*>(at - kTravels);
       if (found != header && found != other && !isAborted(comm, true)) refuse(comm, found, header);
@@ -250,7 +261,7 @@ struct Incoming : End {
       if (ring.near) {
         End::tell(&theirLine(comm, inbox)->freed, count + 1);
       } else if (((count + 1) & (together(inbox) - 1)) == 0) {
-        gin(comm).signal(ncclTeamWorld(comm), ring.peer, ncclGin_SignalAdd{creditSignal(inbox, ring.there), together(inbox)});
+        addCredit(comm, channel, ring.peer, creditSignal(inbox, ring.there), together(inbox));
       }
     }
     count++;

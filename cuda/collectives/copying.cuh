@@ -8,7 +8,7 @@ namespace ginrs {
 namespace coll {
 
 /* Every team's blocks go once around, each rank's along its rail. */
-__device__ __forceinline__ void allGatherByRing(ginrsCollWork const& work, Scratch& scratch) {
+__device__ __noinline__ void allGatherByRing(ginrsCollWork const& work, Scratch& scratch) {
   Rail const rail = Rail::of(work.comm);
   int const n = scratch.n, self = scratch.self, teams = rail.teams;
   uint64_t const part = work.count * work.eltBytes;
@@ -32,7 +32,7 @@ __device__ __forceinline__ void allGatherByRing(ginrsCollWork const& work, Scrat
 
 /* Small: in log2(teams) rounds and as few bytes (Bruck's). Block j is that of the team j places on; each round as many come from the
  * first team that is missing as there are here. */
-__device__ __forceinline__ void allGatherByRounds(ginrsCollWork const& work, Scratch& scratch) {
+__device__ __noinline__ void allGatherByRounds(ginrsCollWork const& work, Scratch& scratch) {
   Rail const rail = Rail::of(work.comm);
   int const n = scratch.n, self = scratch.self, teams = rail.teams;
   uint64_t const part = work.count * work.eltBytes;
@@ -64,8 +64,16 @@ __device__ __forceinline__ void allGatherByRounds(ginrsCollWork const& work, Scr
   }
 }
 
+__device__ __forceinline__ void allGatherBuffered(ginrsCollWork const& work, Scratch& scratch) {
+  if (work.along == GINRS_COLL_RING) {
+    allGatherByRing(work, scratch);
+  } else {
+    allGatherByRounds(work, scratch);
+  }
+}
+
 /* The root team's ranks each send a piece of the slice along their rails. */
-__device__ __forceinline__ void broadcastByTree(ginrsCollWork const& work, Scratch& scratch) {
+__device__ __noinline__ void broadcastByTree(ginrsCollWork const& work, Scratch& scratch) {
   Tree const tree = Tree::of(work);
   int const n = scratch.n, self = scratch.self, root = int(work.root) % n;
   auto pass = [&](char const* from, uint64_t bytes) {
@@ -105,19 +113,6 @@ __device__ __forceinline__ void broadcastByTree(ginrsCollWork const& work, Scrat
       results.take(bytes);
     }
   }
-}
-
-__device__ __forceinline__ void copyingBuffered(ginrsCollWork const& work) {
-  Barrier barrier{ncclCoopCta(), work.comm, ncclTeamTagLsa(), blockIdx.x};
-  Scratch scratch(work, barrier);
-  if (work.kind == GINRS_COLL_BROADCAST) {
-    broadcastByTree(work, scratch);
-  } else if (work.along == GINRS_COLL_RING) {
-    allGatherByRing(work, scratch);
-  } else {
-    allGatherByRounds(work, scratch);
-  }
-  scratch.end();
 }
 
 }  // namespace coll

@@ -11,12 +11,8 @@ struct Entry {
 };
 
 #define ENTRY(kernel, work) {#kernel, (void*)kernel, sizeof(work)}
-#define ENTRIES(type) \
-  ENTRY(ginrs_reduce_##type, ginrsCollWork), \
-  ENTRY(ginrs_pass_##type, ginrsCollWork), \
-  ENTRY(ginrs_mapped_##type, ginrsMappedWork), \
-  ENTRY(ginrs_several_ll_##type, ginrsSeveralWork), \
-  ENTRY(ginrs_several_mapped_##type, ginrsSeveralWork)
+#define ENTRIES(type) ENTRY(ginrs_reduce_##type, ginrsMappedWork), ENTRY(ginrs_reduce_ll_##type, ginrsCollWork)
+#define SEVERAL(type) ENTRY(ginrs_several_reduce_##type, ginrsSeveralWork), ENTRY(ginrs_several_reduce_ll_##type, ginrsSeveralWork)
 
 Entry const entries[] = {
     ENTRIES(i8),
@@ -28,20 +24,16 @@ Entry const entries[] = {
     ENTRIES(f64),
     ENTRIES(e4m3),
     ENTRIES(e5m2),
-    ENTRY(ginrs_copy, ginrsCollWork),
+    SEVERAL(f16),
+    SEVERAL(bf16),
+    SEVERAL(f32),
+    ENTRY(ginrs_buffered, ginrsCollWork),
+    ENTRY(ginrs_copy, ginrsMappedWork),
     ENTRY(ginrs_ll, ginrsCollWork),
-    ENTRY(ginrs_personal, ginrsCollWork),
-    ENTRY(ginrs_mapped, ginrsMappedWork),
-    ENTRY(ginrs_p2p, ginrsP2pWork),
-    ENTRY(ginrs_several_ll, ginrsSeveralWork),
     ENTRY(ginrs_several_copy, ginrsSeveralWork),
-    ENTRY(ginrs_multicast_i32, ginrsCollWork),
-    ENTRY(ginrs_multicast_i64, ginrsCollWork),
-    ENTRY(ginrs_multicast_f16, ginrsCollWork),
-    ENTRY(ginrs_multicast_bf16, ginrsCollWork),
-    ENTRY(ginrs_multicast_f32, ginrsCollWork),
-    ENTRY(ginrs_multicast_f64, ginrsCollWork),
+    ENTRY(ginrs_several_ll, ginrsSeveralWork),
     ENTRY(ginrs_multicast, ginrsCollWork),
+    ENTRY(ginrs_p2p, ginrsP2pWork),
     ENTRY(ginrs_courier, ginrsCourierWork),
 };
 

@@ -8,62 +8,29 @@
 namespace ginrs {
 namespace coll {
 
+/* The address of a buffer of every rank of the team: at a constant distance from rank to rank, or
+ * listed by rank. */
+struct TeamAddresses {
+  Places strided;
+  uint64_t const* listed; /* null: strided */
+  uint64_t offset;
+
+  static __device__ __forceinline__ TeamAddresses of(Places const& strided) { return {strided, nullptr, 0}; }
+  static __device__ __forceinline__ TeamAddresses of(uint64_t const* listed) { return {{}, listed, 0}; }
+  __device__ __forceinline__ char* at(int rank) const { return (listed != nullptr ? reinterpret_cast<char*>(listed[rank]) : strided.at(rank)) + offset; }
+  __device__ __forceinline__ TeamAddresses ahead(uint64_t by) const { return {strided, listed, offset + by}; }
+};
+
 /* What one of n ranks makes of a result that has a part of each: whole lines of all, where there is enough. */
 struct Elements {
   uint64_t first, count;
 
-  template <typename T>
-  static __device__ __forceinline__ Elements ofPart(uint64_t count, int part, int n) {
-    uint64_t const line = n * (128 / sizeof(typename T::Stored)), each = (count + line - 1) / line * (line / n);
+  static __device__ __forceinline__ Elements ofPart(ginrsCollWork const& work, int part, int n) {
+    uint64_t const count = work.count, line = n * (128 / work.eltBytes), each = (count + line - 1) / line * (line / n);
     uint64_t const first = min(part * each, count);
     return {first, min(each, count - first)};
   }
-  template <typename T>
-  static __device__ __forceinline__ Elements ofRank(ginrsCollWork const& work) {
-    return ofPart<T>(work.count, work.comm.lsaRank, work.comm.lsaSize);
-  }
 };
-
-/* A part of a symmetric buffer that a rank reads from everybody, and where its result goes. */
-template <typename T>
-__device__ __forceinline__ void reduceFromPeers(ginrsCollWork const& work, uint64_t first, uint64_t count, Targets const& to) {
-  int const n = work.comm.lsaSize, self = work.comm.lsaRank;
-  Places const from = Places::of(work.comm, work.send, first * work.eltBytes);
-  reduceTo<T>(Operation<T>::of(work), Crew::of(work), count, Sources{from, self, n, nullptr}, to);
-}
-
-template <typename T>
-__device__ __forceinline__ void reduceDirect(ginrsCollWork const& work) {
-  int const n = work.comm.lsaSize, self = work.comm.lsaRank;
-  uint64_t first = 0, count = work.count;
-  Targets to = Targets::one(static_cast<char*>(work.recv.at));
-  switch (work.kind) {
-    case GINRS_COLL_ALL_REDUCE: {
-      /* Each rank reduces its part and writes it to everybody. */
-      Elements const own = Elements::ofRank<T>(work);
-      first = own.first;
-      count = own.count;
-      to = {Places::of(work.comm, work.recv, first * work.eltBytes), self, n, nullptr};
-      break;
-    }
-    case GINRS_COLL_REDUCE_SCATTER: first = self * work.count; break;
-    default: /* reduce: everything, by the root alone */
-      if (uint32_t(self) != work.root) return;
-  }
-  reduceFromPeers<T>(work, first, count, to);
-}
-
-template <typename T>
-__device__ __forceinline__ void reducingDirect(ginrsCollWork const& work) {
-  Barrier barrier{ncclCoopCta(), work.comm, ncclTeamTagLsa(), blockIdx.x};
-  /* Everybody's input is there, and nobody reads its output any more. */
-  Called::tell(work);
-  barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
-  Called::check(work);
-  reduceDirect<T>(work);
-  /* Nobody reads this rank's input any more, and all of its output is there. */
-  barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
-}
 
 /* A broadcast of so many bytes is passed on. Only where ranks do not tell each other of their buffers: else they read it (mapped.cuh). */
 constexpr uint64_t kPassedOn = 2 << 20;
@@ -88,7 +55,7 @@ __device__ __forceinline__ Relay* relayIn(ginrsCollWork const& work, int rank) {
 /* The root gives each other rank a part, and each passes its own on to the rest while the root gives the next step's bytes: every link carries the
  * bytes once, the root's not n - 1 times. Nobody waits for room: each byte has its place. A block's share of a part is the same for all who touch it, so
  * that blocks of one number suffice each other. Blocks begin with different ranks: all links have something to carry. */
-__device__ __forceinline__ void broadcastPassedOn(ginrsCollWork const& work, Places const& to) {
+__device__ __forceinline__ void broadcastPassedOn(ginrsCollWork const& work, TeamAddresses const& to) {
   int const n = work.comm.lsaSize, self = work.comm.lsaRank;
   uint64_t const bytes = work.count * work.eltBytes;
   char const* const from = static_cast<char const*>(work.send.at);
@@ -161,19 +128,18 @@ __device__ __forceinline__ void withEach(ginrsCollWork const& work, uint64_t byt
 }
 
 /* The own bytes to everybody. `own` is where they go here. */
-template <typename To>
-__device__ __forceinline__ void giveAll(ginrsCollWork const& work, To const& to, char* own, uint64_t bytes) {
+__device__ __forceinline__ void giveAll(ginrsCollWork const& work, TeamAddresses const& to, char* own, uint64_t bytes) {
   char const* const from = static_cast<char const*>(work.send.at);
+  int const self = work.comm.lsaRank, n = work.comm.lsaSize;
   Hands const hands = Hands::own(work, own == from);
-  if (hands.give) to.spread(hands.crew(), from, bytes, work.comm.lsaRank, work.comm.lsaSize);
+  if (hands.give) copyToAny(hands.crew(), from, bytes, n - 1, [&](int k) { return to.at(turn(self, k + 1, n)); });
   if (hands.keep) copy(hands.crew(), own, from, bytes);
 }
 
 /* All-gather and all-to-all, between two meetings of all ranks. `recv` is where each of them receives. */
-template <typename To>
-__device__ __forceinline__ void giveEach(ginrsCollWork const& work, To const& recv) {
+__device__ __forceinline__ void giveEach(ginrsCollWork const& work, TeamAddresses const& recv) {
   uint64_t const bytes = work.count * work.eltBytes, self = work.comm.lsaRank;
-  To const to = recv.ahead(self * bytes);
+  TeamAddresses const to = recv.ahead(self * bytes);
   char const* const from = static_cast<char const*>(work.send.at);
   if (work.kind == GINRS_COLL_ALL_GATHER) {
     giveAll(work, to, static_cast<char*>(work.recv.at) + self * bytes, bytes);
@@ -182,12 +148,9 @@ __device__ __forceinline__ void giveEach(ginrsCollWork const& work, To const& re
   }
 }
 
-__device__ __forceinline__ void copyingDirect(ginrsCollWork const& work) {
-  Barrier barrier{ncclCoopCta(), work.comm, ncclTeamTagLsa(), blockIdx.x};
-  Called::tell(work);
-  barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
-  Called::check(work);
-  Places const recv = Places::of(work.comm, work.recv);
+/* Runs between the two barriers of the direct algorithm. */
+__device__ __forceinline__ void copyDirect(ginrsCollWork const& work) {
+  TeamAddresses const recv = TeamAddresses::of(Places::of(work.comm, work.recv));
   if (work.kind != GINRS_COLL_BROADCAST) {
     giveEach(work, recv);
   } else if (work.count * work.eltBytes >= kPassedOn && work.comm.lsaSize > 2) {
@@ -195,7 +158,14 @@ __device__ __forceinline__ void copyingDirect(ginrsCollWork const& work) {
   } else if (uint32_t(work.comm.lsaRank) == work.root) {
     giveAll(work, recv, static_cast<char*>(work.recv.at), work.count * work.eltBytes);
   }
+}
+
+/* The first barrier of the direct algorithm: after it all inputs are complete, and no rank uses its
+ * output for anything else. */
+__device__ __forceinline__ void meetDirect(ginrsCollWork const& work, Barrier& barrier) {
+  Called::tell(work);
   barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
+  Called::check(work);
 }
 
 }  // namespace coll

@@ -120,7 +120,7 @@ __device__ __forceinline__ void reducingLL(ginrsCollWork const& work) {
       op.template merge<1, N>(a.v, b.v);
       return a;
     };
-    Sums sums = a2a.template recvReduce<4, Raw>(slot, work.comm.lsaSize, threads, load, merge);
+    Sums sums = a2a.template recvReduce<(T::isSlow ? 1 : 4), Raw>(slot, work.comm.lsaSize, threads, load, merge);
     if (wants) storePack<T, N>(static_cast<typename T::Stored*>(work.recv.at), i, work.count, op.last(sums.v[0]));
   });
 }

@@ -40,7 +40,6 @@ struct Places {
   /* The k-th of n ranks, from `self` upwards. Of another name than those that call it, which ginrs-cc else takes for recursive ones, and leaves calls. */
   __device__ __forceinline__ char* from(int self, int k, int n) const;
   __device__ __forceinline__ Places ahead(uint64_t by) const { return {first + by, stride}; }
-  __device__ __forceinline__ void spread(Crew crew, char const* from, uint64_t bytes, int self, int n) const;
 };
 
 /* (self + step) mod n: every rank starts elsewhere, so that no rank is all others' first. */
@@ -53,7 +52,6 @@ __device__ __forceinline__ char* Places::from(int self, int k, int n) const { re
 
 /* Where results go: that place of n ranks, from the own one upwards, and one more, or none. */
 struct Targets {
-  static constexpr int kFour = 1; /* reduce.cuh */
   Places places;
   int self, n;
   char* more;
@@ -69,22 +67,44 @@ __device__ __forceinline__ int commonWord(uint64_t a, uint64_t b) {
   return int(different & (0 - different));
 }
 
-/* Words [0, n) of `from` to each target; U of them are in flight, of the last ones, too: a small copy is one round of loads.
- * target(k) for k < targets is where one copy goes. */
-template <int bytes, int U, typename Target>
-__device__ __forceinline__ void copyWords(Crew crew, char const* from, uint64_t n, int targets, Target target) {
-  typedef typename Word<bytes>::Type W;
-  W const* in = reinterpret_cast<W const*>(from);
+#ifndef __GINRS_CPU__
+/* The 16 bytes that begin `skew` bytes after the start of `low`, which `high` follows. */
+__device__ __forceinline__ uint4 shifted(uint4 const& low, uint4 const& high, uint32_t skew) {
+  uint32_t w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#pragma unroll
+  for (int by = 2; by > 0; by /= 2) {
+#pragma unroll
+    for (int i = 0; i + by < 8; i++) w[i] = skew & (4 * by) ? w[i + by] : w[i];
+  }
+  uint32_t const bits = skew % 4 * 8;
+  return {__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits), __funnelshift_r(w[2], w[3], bits), __funnelshift_r(w[3], w[4], bits)};
+}
+
+/* Copies words [0, n) to target(k) for k < targets. The first one begins `skew` bytes after `in`. U
+ * words are in flight, also at the end: a small copy is one round of loads. */
+template <int U, bool isSkewed, typename Target>
+__device__ __forceinline__ void copyWords(Crew crew, uint4 const* in, uint32_t skew, uint64_t n, int targets, Target target) {
+  /* Outside of the loop, which has stores that the compiler takes for changes of the list. */
+  char* const first = target(0);
 #pragma unroll 1
   for (uint64_t i = crew.worker; i < n; i += U * crew.workers) {
-    W word[U];
+    uint4 word[U];
 #pragma unroll
     for (int u = 0; u < U; u++) {
       if (i + u * crew.workers < n) word[u] = in[i + u * crew.workers];
     }
+    if constexpr (isSkewed) {
+      uint4 next[U];
+#pragma unroll
+      for (int u = 0; u < U; u++) {
+        if (i + u * crew.workers < n) next[u] = in[i + u * crew.workers + 1];
+      }
+#pragma unroll
+      for (int u = 0; u < U; u++) word[u] = shifted(word[u], next[u], skew);
+    }
 #pragma unroll 1
     for (int k = 0; k < targets; k++) {
-      W* out = reinterpret_cast<W*>(target(k));
+      uint4* out = reinterpret_cast<uint4*>(k == 0 ? first : target(k));
 #pragma unroll
       for (int u = 0; u < U; u++) {
         if (i + u * crew.workers < n) out[i + u * crew.workers] = word[u];
@@ -92,8 +112,11 @@ __device__ __forceinline__ void copyWords(Crew crew, char const* from, uint64_t 
     }
   }
 }
+#endif
 
-/* bytes from `from` to each target; all targets are equal modulo 16. */
+/* Copies `bytes` to each target; all targets are equal modulo 16. Stores are whole words. If the
+ * source differs modulo 16, each word is assembled from two loads, which stay inside the source. Up
+ * to 31 bytes at each end are copied one by one. */
 template <int U, typename Target>
 __device__ __forceinline__ void copyTo(Crew crew, char const* from, uint64_t bytes, int targets, Target target) {
 #ifdef __GINRS_CPU__
@@ -103,20 +126,26 @@ __device__ __forceinline__ void copyTo(Crew crew, char const* from, uint64_t byt
     if (target(k) != from) memcpy(target(k) + own.begin, from + own.begin, own.bytes);
   }
 #else
-  int const width = commonWord(uint64_t(from), uint64_t(target(0)));
-  uint64_t head = (0 - uint64_t(from)) & (width - 1);
-  if (head > bytes) head = bytes;
-  uint64_t const words = (bytes - head) / width, done = head + words * width;
-  auto ahead = [&](uint64_t by) { return [=](int k) { return target(k) + by; }; };
-  copyWords<1, 1>(crew, from, head, targets, ahead(0));
-  switch (width) {
-    case 16: copyWords<16, U>(crew, from + head, words, targets, ahead(head)); break;
-    case 8: copyWords<8, U>(crew, from + head, words, targets, ahead(head)); break;
-    case 4: copyWords<4, 4>(crew, from + head, words, targets, ahead(head)); break;
-    case 2: copyWords<2, 4>(crew, from + head, words, targets, ahead(head)); break;
-    default: copyWords<1, 4>(crew, from + head, words, targets, ahead(head)); break;
+  uint64_t head = (0 - uint64_t(target(0))) & 15;
+  uint32_t const skew = uint32_t(uint64_t(from) + head) & 15;
+  if (head < skew) head += 16;
+  uint64_t const least = head + (skew > 0 ? 16 - skew : 0), words = bytes > least ? (bytes - least) / 16 : 0;
+  if (words == 0) head = bytes;
+  auto ahead = [&](int k) { return target(k) + head; };
+  uint4 const* const in = reinterpret_cast<uint4 const*>(from + head - skew);
+  if (skew == 0) {
+    copyWords<U, false>(crew, in, 0, words, targets, ahead);
+  } else {
+    copyWords<4, true>(crew, in, skew, words, targets, ahead);
   }
-  copyWords<1, 1>(crew, from + done, bytes - done, targets, ahead(done));
+  uint64_t const rest = bytes - 16 * words;
+#pragma unroll 1
+  for (uint64_t i = crew.worker; i < rest; i += crew.workers) {
+    uint64_t const at = i < head ? i : i + 16 * words;
+    char const byte = from[at];
+#pragma unroll 1
+    for (int k = 0; k < targets; k++) target(k)[at] = byte;
+  }
 #endif
 }
 
@@ -129,12 +158,6 @@ __device__ __forceinline__ void copyToAny(Crew crew, char const* from, uint64_t 
   for (int first = 0; first < targets; first += alike ? targets : 1) {
     copyTo<8>(crew, from, bytes, alike ? targets : 1, [&](int k) { return target(first + k); });
   }
-}
-
-/* The same bytes to that place of the other ranks, of n: windows of one memory lie alike in each. */
-__device__ __forceinline__ void Places::spread(Crew crew, char const* from, uint64_t bytes, int self, int n) const {
-  Places const to = *this;
-  copyTo<8>(crew, from, bytes, n - 1, [=](int k) { return to.at(turn(self, k + 1, n)); });
 }
 
 /* bytes from one place to another; they do not overlap, unless they are the same. */

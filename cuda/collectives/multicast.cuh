@@ -18,7 +18,9 @@ namespace coll {
                : "l"(at)                                                                                                                           \
                : "memory")
 #else
-#define GINRS_MULTIMEM_LOAD(what, constraint, w, at) GINRS_TRAP("a collective through the switch on a GPU older than sm_90")
+#define GINRS_MULTIMEM_LOAD(what, constraint, w, at) \
+  (void)(at);                                        \
+  GINRS_TRAP("a collective through the switch on a GPU older than sm_90")
 #define GINRS_MULTIMEM_LOAD4(what, constraint, w, at) GINRS_MULTIMEM_LOAD(what, constraint, w, at)
 #endif
 
@@ -91,6 +93,24 @@ template <typename T> struct Switched { typedef typename T::Stored Word[16 / siz
 template <> struct Switched<F16> { typedef __half2 Word[4]; };
 template <> struct Switched<Bf16> { typedef __nv_bfloat162 Word[4]; };
 
+/* 16 bytes of the result, of what all ranks have at `at`. */
+template <typename T>
+__device__ __forceinline__ uint4 reducedSwitched(Operation<T> const& op, char* at) {
+  constexpr int N = 16 / sizeof(typename T::Stored);
+  if constexpr (sizeof(typename T::Stored) == 1) {
+    GINRS_TRAP("the switch does not add up bytes");
+    return {};
+  } else {
+    typename Switched<T>::Word word;
+    loadSwitched(op.op, at, word);
+    typename T::Sum sum[1][N];
+    uint4 raw;
+    memcpy(&raw, static_cast<void const*>(word), sizeof raw);
+    op.first(sum[0], Pack<T, N>::of(raw));
+    return op.last(sum[0]).raw();
+  }
+}
+
 /* The same memory is read and written at its own address and at the switch's: what was done at one comes before what follows at the other. */
 __device__ __forceinline__ void meetSwitched(Barrier& barrier) {
 #if defined(__CUDA_ARCH__) && !defined(__GINRS_CPU__)
@@ -107,11 +127,8 @@ __device__ __forceinline__ char* switched(ginrsCollWork const& work, ginrsCollBu
 }
 
 /* Bytes are a multiple of 16, and so are addresses in windows (src/coll/launch.rs). */
-template <typename T>
 __device__ __forceinline__ void reducingSwitched(ginrsCollWork const& work) {
-  constexpr int N = 16 / sizeof(typename T::Stored);
   Barrier barrier{ncclCoopCta(), work.comm, ncclTeamTagLsa(), blockIdx.x};
-  Operation<T> const op = Operation<T>::of(work);
   uint64_t const bytes = work.count * work.eltBytes, self = work.comm.lsaRank, n = work.comm.lsaSize;
   bool const forAll = work.kind == GINRS_COLL_ALL_REDUCE;
   /* Of an all-reduce each rank has a part of whole lines. */
@@ -121,20 +138,16 @@ __device__ __forceinline__ void reducingSwitched(ginrsCollWork const& work) {
   char* const from = switched(work, work.send);
   char* const all = forAll ? switched(work, work.recv) : nullptr;
   Crew const crew = Crew::of(work);
-  for (uint64_t at = begin + 16 * crew.worker; at < end; at += 16 * crew.workers) {
-    typename Switched<T>::Word word;
-    loadSwitched(op.op, from + at, word);
-    typename T::Sum sum[N];
-    typename Pack<T, N>::Raw raw;
-    memcpy(&raw, static_cast<void const*>(word), sizeof raw);
-    op.first(sum, Pack<T, N>::of(raw));
-    Pack<T, N> const out = op.last(sum);
-    if (forAll) {
-      storeSwitched(all + at, out.raw());
-    } else {
-      storePack<T, N>(static_cast<typename T::Stored*>(work.recv.at), (at - begin) / 16, work.count, out);
+  AnyOperation::of(work).typed([&](auto const& op) {
+    for (uint64_t at = begin + 16 * crew.worker; at < end; at += 16 * crew.workers) {
+      uint4 const out = reducedSwitched(op, from + at);
+      if (forAll) {
+        storeSwitched(all + at, out);
+      } else {
+        storeBytes(static_cast<char*>(work.recv.at) + (at - begin), 16, out);
+      }
     }
-  }
+  });
   meetSwitched(barrier);
 }
 
@@ -148,6 +161,14 @@ __device__ __forceinline__ void gatheringSwitched(ginrsCollWork const& work) {
     storeSwitched(to + 16 * i, loadBytes(static_cast<char const*>(work.send.at) + 16 * i, 16));
   }
   meetSwitched(barrier);
+}
+
+__device__ __forceinline__ void multicast(ginrsCollWork const& work) {
+  if (work.kind == GINRS_COLL_ALL_GATHER) {
+    gatheringSwitched(work);
+  } else {
+    reducingSwitched(work);
+  }
 }
 
 }  // namespace coll

@@ -36,7 +36,7 @@ struct Pieces {
 __device__ __forceinline__ uint64_t* factorAt(char* payload) { return reinterpret_cast<uint64_t*>(payload) - 1; }
 static_assert(kTravels == 16, "that has 8 bytes");
 
-__device__ __forceinline__ void sendInputs(ginrsCollWork const& work, Pieces const& pieces, Group const& group, uint64_t header) {
+__device__ __noinline__ void sendInputs(ginrsCollWork const& work, Pieces pieces, Group group, uint64_t header) {
   int const n = work.comm.nRanks, self = work.comm.rank;
   bool more = true;
   for (uint64_t i = 0; more && hasUse(work.comm); i++) {
@@ -55,57 +55,71 @@ __device__ __forceinline__ void sendInputs(ginrsCollWork const& work, Pieces con
   }
 }
 
-/* Piece after piece: slots of all others, the own input and, for whom the sum is for, slots of theirs are open at the same time. */
-template <typename T>
-__device__ __forceinline__ void reduceParts(ginrsCollWork const& work, Pieces const& pieces, Group const& group, uint64_t header) {
-  __shared__ char* from[GINRS_PASSING_RANKS];
-  __shared__ char* to[GINRS_PASSING_RANKS];
-  __shared__ uint64_t factors[GINRS_PASSING_RANKS];
-  int const n = work.comm.nRanks, self = work.comm.rank;
-  Operation<T> const op = Operation<T>::of(work).with(factors);
-  auto gets = [&](int rank) { /* the sum */
-    return work.kind == GINRS_COLL_ALL_REDUCE || (work.kind == GINRS_COLL_REDUCE ? uint32_t(rank) == work.root : rank == self);
-  };
-  for (uint64_t i = 0; hasUse(work.comm); i++) {
-    Share const piece = pieces.piece(self, i);
-    if (piece.bytes == 0) return;
-    auto set = [&](char*& at, char* place) {
-      if (group.thread_rank() == 0) at = place;
-    };
-    set(from[0], static_cast<char*>(work.send.at) + piece.begin);
-    if (op.isScaled() && group.thread_rank() == 0) factors[0] = factorBits(work);
+/* Addresses of all sources and targets of a loop, those of this rank first. */
+struct SumAddresses {
+  char* from[GINRS_SUM_RANKS];
+  char* to[GINRS_SUM_RANKS];
+  uint64_t factors[GINRS_MAPPED_RANKS];
+};
+
+/* The part of the sum that this rank makes, one slot's bytes at a time. Slots of all other ranks are
+ * open at the same time, and slots to those that get the sum. */
+struct PassedSum {
+  ginrsCollWork const& work;
+  Pieces pieces;
+  Group group;
+  uint64_t header;
+  Share piece;
+
+  __device__ __forceinline__ bool gets(int rank) const { /* the sum */
+    return work.kind == GINRS_COLL_ALL_REDUCE || (work.kind == GINRS_COLL_REDUCE ? uint32_t(rank) == work.root : rank == work.comm.rank);
+  }
+  __device__ __forceinline__ Incoming input(int k) const {
+    return {work.comm, work.inbox, Ring::ofNear(work.comm, turn(work.comm.rank, work.comm.nRanks - k, work.comm.nRanks)), blockIdx.x};
+  }
+  __device__ __forceinline__ Outgoing sum(int peer) const { return {work.comm, work.rails, Ring::ofNear(work.comm, peer), blockIdx.x}; }
+
+  /* Opens slots for step i. Returns the number of targets, -1 after the last step. */
+  __device__ __noinline__ int open(uint64_t i, SumAddresses& addresses) {
+    int const n = work.comm.nRanks, self = work.comm.rank;
+    if (!hasUse(work.comm)) return -1;
+    piece = pieces.piece(self, i);
+    if (piece.bytes == 0) return -1;
+    bool const isFirst = group.thread_rank() == 0, isScaled = work.op == GINRS_COLL_PRE_MUL;
+    if (isFirst) addresses.from[0] = static_cast<char*>(work.send.at) + piece.begin;
+    if (isFirst && isScaled) addresses.factors[0] = factorBits(work);
     for (int k = 1; k < n; k++) {
-      Incoming const in(work.comm, work.inbox, Ring::ofNear(work.comm, turn(self, n - k, n)), blockIdx.x);
-      char* const slot = const_cast<char*>(in.open(group, work.comm, work.inbox, header));
-      set(from[k], slot);
-      if (op.isScaled() && group.thread_rank() == 0) factors[k] = loadRelaxed(factorAt(slot));
+      char* const slot = const_cast<char*>(input(k).open(group, work.comm, work.inbox, header));
+      if (isFirst) addresses.from[k] = slot;
+      if (isFirst && isScaled) addresses.factors[k] = loadRelaxed(factorAt(slot));
     }
     int targets = 0;
     if (gets(self)) {
       uint64_t const before = pieces.scattered ? self * pieces.each : 0;
-      set(to[targets++], static_cast<char*>(work.recv.at) + piece.begin - before);
+      if (isFirst) addresses.to[0] = static_cast<char*>(work.recv.at) + piece.begin - before;
+      targets++;
     }
     for (int k = 1; k < n; k++) {
       int const peer = turn(self, k, n);
       if (!gets(peer)) continue;
-      Outgoing const out(work.comm, work.rails, Ring::ofNear(work.comm, peer), blockIdx.x);
-      set(to[targets++], out.open(group, work.comm, work.rails));
+      char* const slot = sum(peer).open(group, work.comm, work.rails);
+      if (isFirst) addresses.to[targets] = slot;
+      targets++;
     }
     group.sync();
-    reduceTo<T>(op, group.crew(), piece.bytes / sizeof(typename T::Stored), Listed{from, n}, Listed{to, targets});
-    for (int k = 1; k < n; k++) {
-      int const peer = turn(self, k, n);
-      if (!gets(peer)) continue;
-      Outgoing(work.comm, work.rails, Ring::ofNear(work.comm, peer), blockIdx.x)
-          .close(group, work.comm, work.rails, header, uint32_t(piece.bytes));
-    }
-    for (int k = 1; k < n; k++) {
-      Incoming(work.comm, work.inbox, Ring::ofNear(work.comm, turn(self, n - k, n)), blockIdx.x).close(group, work.comm, work.inbox);
-    }
+    return targets;
   }
-}
+  __device__ __noinline__ void close() const {
+    int const n = work.comm.nRanks;
+    for (int k = 1; k < n; k++) {
+      int const peer = turn(work.comm.rank, k, n);
+      if (gets(peer)) sum(peer).close(group, work.comm, work.rails, header, uint32_t(piece.bytes));
+    }
+    for (int k = 1; k < n; k++) input(k).close(group, work.comm, work.inbox);
+  }
+};
 
-__device__ __forceinline__ void gatherSums(ginrsCollWork const& work, Pieces const& pieces, Group const& group, uint64_t header) {
+__device__ __noinline__ void gatherSums(ginrsCollWork const& work, Pieces pieces, Group group, uint64_t header) {
   int const n = work.comm.nRanks, self = work.comm.rank;
   bool more = true;
   for (uint64_t i = 0; more && hasUse(work.comm); i++) {
@@ -122,15 +136,26 @@ __device__ __forceinline__ void gatherSums(ginrsCollWork const& work, Pieces con
   }
 }
 
+/* Not inlined: ptxas would spill its state in the loop of the other two algorithms. The parts that do
+ * not depend on the type are functions, too: they are compiled once. */
 template <typename T>
-__device__ __forceinline__ void reducingByMessages(ginrsCollWork const& work) {
+__device__ __noinline__ void reducingByMessages(ginrsCollWork const& work) {
+  __shared__ SumAddresses addresses;
   Pieces const pieces = Pieces::of(work);
   uint64_t const header = headerOf(work.kind, work.count * work.eltBytes);
   bool const gathers = work.kind == GINRS_COLL_ALL_REDUCE || (work.kind == GINRS_COLL_REDUCE && uint32_t(work.comm.rank) == work.root);
   Group const group = gathers ? Group::ofThree() : Group::own(true, true);
+  PassedSum sum{work, pieces, group, header, {}};
+  int targets;
   switch (group.role) {
     case kSends: sendInputs(work, pieces, group, header); break;
-    case kReceives: reduceParts<T>(work, pieces, group, header); break;
+    case kReceives:
+      for (uint64_t i = 0; (targets = sum.open(i, addresses)) >= 0; i++) {
+        Operation<T> const op = Operation<T>::of(work).with(addresses.factors);
+        reduceTo<T, (sizeof(typename T::Stored) > 1 ? 2 : 1)>(op, group.crew(), sum.piece.bytes / work.eltBytes, Listed{addresses.from, work.comm.nRanks}, Listed{addresses.to, targets});
+        sum.close();
+      }
+      break;
     case kGathers:
       if (gathers) gatherSums(work, pieces, group, header);
   }

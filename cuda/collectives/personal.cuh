@@ -28,7 +28,7 @@ __device__ __forceinline__ uint64_t apart(uint64_t bytes) { return (bytes + 15) 
 
 /* A slice's messages to a team are as many as a ring has slots, at most. So all can be sent before any is received: the slots are free once the
  * receiver has taken what it was sent for the slice before, and for that it waits for nobody who waits for it. */
-__device__ __forceinline__ void allToAllAlongRails(ginrsCollWork const& work, Scratch& scratch) {
+__device__ __noinline__ void allToAllAlongRails(ginrsCollWork const& work, Scratch& scratch) {
   Rail const rail = Rail::of(work.comm);
   int const n = scratch.n, self = scratch.self, teams = rail.teams;
   uint64_t const part = work.count * work.eltBytes;
@@ -91,7 +91,7 @@ struct Fan {
 };
 
 /* The root deals its blocks to its team; each of those sends what is for its rail. */
-__device__ __forceinline__ void scatterAlongRails(ginrsCollWork const& work, Scratch& scratch) {
+__device__ __noinline__ void scatterAlongRails(ginrsCollWork const& work, Scratch& scratch) {
   Fan const fan = Fan::of(work);
   Tree const& tree = fan.tree;
   int const n = scratch.n, self = scratch.self, teams = tree.rail.teams, root = int(work.root) % n;
@@ -125,7 +125,7 @@ __device__ __forceinline__ void scatterAlongRails(ginrsCollWork const& work, Scr
 }
 
 /* The same, backwards. */
-__device__ __forceinline__ void gatherAlongRails(ginrsCollWork const& work, Scratch& scratch) {
+__device__ __noinline__ void gatherAlongRails(ginrsCollWork const& work, Scratch& scratch) {
   Fan const fan = Fan::of(work);
   Tree const& tree = fan.tree;
   int const n = scratch.n, self = scratch.self, teams = tree.rail.teams, root = int(work.root) % n;
@@ -152,18 +152,6 @@ __device__ __forceinline__ void gatherAlongRails(ginrsCollWork const& work, Scra
     }
     scratch.next();
   }
-}
-
-__device__ __forceinline__ void alongRails(ginrsCollWork const& work) {
-  Barrier barrier{ncclCoopCta(), work.comm, ncclTeamTagLsa(), blockIdx.x};
-  Scratch scratch(work, barrier);
-  switch (work.kind) {
-    case GINRS_COLL_ALL_TO_ALL: allToAllAlongRails(work, scratch); break;
-    case GINRS_COLL_GATHER: gatherAlongRails(work, scratch); break;
-    case GINRS_COLL_SCATTER: scatterAlongRails(work, scratch); break;
-    default: GINRS_TRAP("a collective that this kernel does not have");
-  }
-  scratch.end();
 }
 
 }  // namespace coll

@@ -1,4 +1,5 @@
-/* The one loop that adds up: elements of several sources into one or several places, by all threads of a crew. */
+/* The loop that adds up elements of several sources into one or several targets, by all threads of a
+ * crew. */
 #ifndef GINRS_COLLECTIVES_REDUCE_CUH_
 #define GINRS_COLLECTIVES_REDUCE_CUH_
 #include "move.cuh"
@@ -16,11 +17,8 @@ struct Sources {
   __device__ __forceinline__ char const* at(int k) const { return k < n ? places.from(self, k, n) : more; }
 };
 
-/* Where results go says of how wide sums four are under way: as wide as their elements, or twice so (reduceTo). */
-
 /* Places that have nothing to do with each other. */
 struct Listed {
-  static constexpr int kFour = 1;
   char* const* places;
   int n;
 
@@ -28,17 +26,8 @@ struct Listed {
   __device__ __forceinline__ char* at(int k) const { return places[k]; }
 };
 
-/* One place. */
-struct One {
-  static constexpr int kFour = 2;
-  char* place;
-
-  __device__ __forceinline__ int count() const { return 1; }
-  __device__ __forceinline__ char* at(int) const { return place; }
-};
-
-/* Elements [0, count) of all sources, reduced, to all targets, which may be one of the sources. All pointers are aligned to an element.
- * Not inlined: there is one of it for each type, not one for each collective. */
+/* Reduces elements [0, count) of all sources into all targets. A target may be a source. All pointers
+ * are aligned to an element. */
 #ifdef __GINRS_CPU__
 /* Elements where they lie, by number. */
 template <typename T>
@@ -99,28 +88,37 @@ __device__ __forceinline__ uint64_t reduceRuns(Operation<T> const& op, Crew crew
 #else
 #define GINRS_COMPUTES __attribute__((noinline))
 #endif
-template <typename T, typename From, typename To>
+template <typename T, int most = 4, typename From, typename To>
 __device__ GINRS_COMPUTES void reduceTo(Operation<T> op, Crew crew, uint64_t count, From from, To to) {
-  constexpr int most = 1024 / sizeof(typename T::Sum);
-  uint64_t done = reduceRuns<most, T>(op, crew, 0, count, from, to);
+  constexpr int longest = 1024 / sizeof(typename T::Sum);
+  uint64_t done = reduceRuns<longest, T>(op, crew, 0, count, from, to);
   done = reduceRuns<16, T>(op, crew, done, count, from, to);
   reduceRuns<1, T>(op, crew, done, count, from, to);
 }
+/* The variant for calls between LSA teams. On the CPU device it is the same. */
+template <typename T, typename From, typename To>
+__device__ __forceinline__ void reduceSlowly(Operation<T> const& op, Crew crew, uint64_t count, From const& from, To const& to) {
+  reduceTo<T>(op, crew, count, from, to);
+}
 #else
-/* 16 bytes to where none begin, by words. */
+/* Stores 16 bytes in words, to an address that is misaligned for them. */
 template <typename W, typename Raw>
-__device__ __forceinline__ void storeWords(char* to, Raw const& pack) {
+__device__ __forceinline__ void storeWords(Raw* to, Raw const& pack) {
   W words[sizeof(Raw) / sizeof(W)];
   memcpy(words, &pack, sizeof words);
 #pragma unroll
   for (unsigned i = 0; i < sizeof(Raw) / sizeof(W); i++) reinterpret_cast<W*>(to)[i] = words[i];
 }
 
-/* Packs [i, end) that this thread has a share in; U packs of P sources are in flight. Returns where it stopped. */
-template <int U, int P, typename T, int N, typename From, typename To>
+/* Reduces packs [i, end) that are this thread's, as far as there are U of them. U packs of P sources
+ * are in flight. Pack i begins `ahead` bytes and index(i) packs after each address. Returns the first
+ * pack that is left. Predicated loads of the last packs kept the loaded words in local memory: bfloat16
+ * took twice as long. */
+template <int U, int P, typename T, int N, typename From, typename To, typename Index>
 __device__ __forceinline__ uint64_t reducePacks(Operation<T> const& op, Crew crew, uint64_t i, uint64_t end, uint64_t ahead, From const& from,
-                                                To const& to) {
+                                                To const& to, Index const& index) {
   typedef typename Pack<T, N>::Raw Raw;
+#pragma unroll 1
   for (; end > (U - 1) * crew.workers && i < end - (U - 1) * crew.workers; i += U * crew.workers) {
     typename T::Sum sum[U][N];
 #pragma unroll 1
@@ -131,7 +129,7 @@ __device__ __forceinline__ uint64_t reducePacks(Operation<T> const& op, Crew cre
         if (k + p >= from.count()) break;
         Raw const* source = reinterpret_cast<Raw const*>(from.at(k + p) + ahead);
 #pragma unroll
-        for (int u = 0; u < U; u++) in[p][u] = source[i + u * crew.workers];
+        for (int u = 0; u < U; u++) in[p][u] = source[index(i + u * crew.workers)];
       }
 #pragma unroll
       for (int p = 0; p < P; p++) {
@@ -154,14 +152,16 @@ __device__ __forceinline__ uint64_t reducePacks(Operation<T> const& op, Crew cre
       bool const isWhole = N == 1 || uint64_t(target) % 16 == 0;
 #pragma unroll
       for (int u = 0; u < U; u++) {
-        Raw* const at = target + (i + u * crew.workers);
+        Raw* const at = target + index(i + u * crew.workers);
         if (isWhole) {
           *at = out[u];
         } else if constexpr (N > 1) {
-          if (uint64_t(target) % 4 == 0) {
-            storeWords<uint32_t>(reinterpret_cast<char*>(at), out[u]);
+          /* A rank's part of a reduce-scatter is misaligned unless parts are multiples of a pack.
+           * Four H100, 1000003 floats for each rank: element by element 126 us, NVIDIA's 66. */
+          if (sizeof(typename T::Stored) < 4 && uint64_t(target) % 4 == 0) {
+            storeWords<uint32_t>(at, out[u]);
           } else {
-            storeWords<typename T::Stored>(reinterpret_cast<char*>(at), out[u]);
+            storeWords<typename T::Stored>(at, out[u]);
           }
         }
       }
@@ -179,26 +179,75 @@ __device__ __forceinline__ bool alike(From const& from) {
   return (different & 15) == 0;
 }
 
-template <typename T, typename From, typename To>
-__device__ __noinline__ void reduceTo(Operation<T> op, Crew crew, uint64_t count, From from, To to) {
+/* Calls packs(count, offset in bytes) for whole packs of N, and elements(count, index) for elements
+ * before and after them. */
+template <int N, int size, typename From, typename Packs, typename Elements>
+__device__ __forceinline__ void inPacks(uint64_t count, From const& from, Packs const& packs, Elements const& elements) {
+  uint64_t const first = alike(from) ? ((0 - uint64_t(from.at(0))) & 15) / size : count, head = min(first, count);
+  uint64_t const whole = (count - head) / N, rest = count - whole * N;
+  packs(whole, head * size);
+  if (rest > 0) elements(rest, [=](uint64_t i) { return i < head ? i : i + whole * N; });
+}
+
+/* At most `most` packs of a source are in flight. Inlined: a function saves and restores some
+ * hundred bytes of registers for each thread. */
+template <typename T, int most = 4, typename From, typename To>
+__device__ __forceinline__ void reduceTo(Operation<T> const& op, Crew crew, uint64_t count, From const& from, To const& to) {
   constexpr int size = sizeof(typename T::Stored), N = 16 / size;
-  /* What is loaded goes by packs, and to other places than those it is stored to in smaller words: parts of a reduce-scatter begin so where a rank has no
-   * whole number of packs. Four H100, 1000003 floats for each, by elements 126 us and NVIDIA 66, 16000057 1816 and 690. */
-  uint64_t head = alike(from) ? ((0 - uint64_t(from.at(0))) & 15) / size : count;
-  if (head > count) head = count;
-  uint64_t const packs = (count - head) / N, tail = head + packs * N;
-  uint64_t const element = reducePacks<4, 4, T, 1>(op, crew, crew.worker, head, 0, from, to);
-  reducePacks<1, 4, T, 1>(op, crew, element, head, 0, from, to);
-  uint64_t i = crew.worker;
-  /* More of them would spill; a sum takes a register at least. Sums that are twice as wide as what they are of: four for one place alone (two H100, 64 MB of bfloat16: 136 us, with two 150); where
-   * several get them, with four 258, with two 240, and beside each other in one function 345 for an all-reduce by messages that takes 301. */
-  constexpr int wide = N * (sizeof(typename T::Sum) < 4 ? 4 : sizeof(typename T::Sum)) / 16, U = wide <= To::kFour ? 4 : 2;
-  if (from.count() <= 2) i = reducePacks<U, 2, T, N>(op, crew, i, packs, head * size, from, to);
-  i = reducePacks<2, 4, T, N>(op, crew, i, packs, head * size, from, to);
-  reducePacks<1, 4, T, N>(op, crew, i, packs, head * size, from, to);
-  if (tail < count) reducePacks<1, 4, T, 1>(op, crew, crew.worker, count - tail, tail * size, from, to);
+  /* A sum takes a register at least. */
+  constexpr int wide = N * (sizeof(typename T::Sum) < 4 ? 4 : sizeof(typename T::Sum)) / 16;
+  auto same = [](uint64_t i) { return i; };
+  inPacks<N, size>(
+      count, from,
+      [&](uint64_t packs, uint64_t ahead) {
+        /* Four packs of two ranks; more would spill. If sums are twice as wide as elements, four for
+         * one target only: two H100, 64 MB of bfloat16 136 us, with two 150; for several targets 258
+         * with four, 240 with two. */
+        uint64_t i = crew.worker;
+        if (most == 4 && (wide == 1 || (wide == 2 && to.count() == 1))) {
+          if (from.count() <= 2) i = reducePacks<4, 2, T, N>(op, crew, i, packs, ahead, from, to, same);
+        }
+        if (most > 1 && !T::isSlow) i = reducePacks<2, 4, T, N>(op, crew, i, packs, ahead, from, to, same);
+        reducePacks<1, 4, T, N>(op, crew, i, packs, ahead, from, to, same);
+      },
+      [&](uint64_t elements, auto index) {
+        uint64_t i = crew.worker;
+        if (!T::isSlow) i = reducePacks<4, 2, T, 1>(op, crew, i, elements, 0, from, to, index);
+        reducePacks<1, 2, T, 1>(op, crew, i, elements, 0, from, to, index);
+      });
+}
+
+/* The same for calls between LSA teams, which the network limits: one kernel has all types. */
+template <typename T, typename From, typename To>
+__device__ __noinline__ void reduceSlowly(Operation<T> op, Crew crew, uint64_t count, From from, To to) {
+  constexpr int size = sizeof(typename T::Stored), N = 16 / size;
+  auto same = [](uint64_t i) { return i; };
+  inPacks<N, size>(
+      count, from, [&](uint64_t packs, uint64_t ahead) { reducePacks<1, 2, T, N>(op, crew, crew.worker, packs, ahead, from, to, same); },
+      [&](uint64_t elements, auto index) { reducePacks<1, 2, T, 1>(op, crew, crew.worker, elements, 0, from, to, index); });
 }
 #endif
+
+/* The operation of a launch, for code that is not compiled for each type. */
+struct AnyOperation {
+  ginrsCollWork const& work;
+  uint32_t op;
+
+  static __device__ __forceinline__ AnyOperation of(ginrsCollWork const& work) { return {work, work.op}; }
+  __device__ __forceinline__ bool divides() const { return op >= GINRS_COLL_DIV_S; }
+  __device__ __forceinline__ bool isScaled() const { return op == GINRS_COLL_PRE_MUL; }
+  __device__ __forceinline__ AnyOperation partial() const { return {work, divides() ? uint32_t(GINRS_COLL_SUM) : op}; }
+
+  /* Calls f with the Operation. */
+  template <typename F>
+  __device__ __forceinline__ void typed(F const& f) const {
+    withType(work.type, [&](auto type) {
+      auto own = Operation<decltype(type)>::of(work);
+      own.op = op;
+      f(own);
+    });
+  }
+};
 
 }  // namespace coll
 }  // namespace ginrs

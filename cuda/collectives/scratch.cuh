@@ -6,6 +6,7 @@
  * So whoever has passed a meeting may write the other bank: nobody reads it any more. The turn outlives launches. */
 #ifndef GINRS_COLLECTIVES_SCRATCH_CUH_
 #define GINRS_COLLECTIVES_SCRATCH_CUH_
+#include <type_traits>
 #include "channel.cuh"
 #include "reduce.cuh"
 
@@ -20,12 +21,14 @@ constexpr uint32_t kScratchLine = 128;
 __device__ __forceinline__ bool isAligned(void const* at) { return (uint64_t(at) & 15) == 0; }
 
 /* The rank's own factor times its input. */
-template <typename T>
-__device__ __noinline__ void scaleByBlock(Operation<T> op, char* to, char const* from, uint64_t bytes) {
-  typedef typename T::Stored Stored;
-  for (uint64_t i = threadIdx.x; i < bytes / sizeof(Stored); i += blockDim.x) {
-    reinterpret_cast<Stored*>(to)[i] = op.scaled(Pack<T, 1>{{reinterpret_cast<Stored const*>(from)[i]}}).v[0];
-  }
+__device__ __noinline__ void scaleByBlock(AnyOperation any, char* to, char const* from, uint64_t bytes) {
+  any.typed([&](auto const& op) {
+    typedef typename std::decay<decltype(op)>::type::Type T;
+    typedef typename T::Stored Stored;
+    for (uint64_t i = threadIdx.x; i < bytes / sizeof(Stored); i += blockDim.x) {
+      reinterpret_cast<Stored*>(to)[i] = op.scaled(Pack<T, 1>{{reinterpret_cast<Stored const*>(from)[i]}}).v[0];
+    }
+  });
 }
 
 /* A block's part of the scratch of an LSA rank. */
@@ -104,22 +107,20 @@ struct Scratch {
   __device__ __forceinline__ uint64_t blockOf(int teams) const { return message / teams / 128 * 128; }
 
   /* This rank's input into its own bank. */
-  template <typename T>
-  __device__ __forceinline__ void bring(Operation<T> const& op, uint64_t offset, char const* from, uint64_t bytes) const {
+  __device__ __forceinline__ void bring(AnyOperation const& op, uint64_t offset, char const* from, uint64_t bytes) const {
     char* const to = bank(offset).at(self);
     if (op.isScaled()) {
-      scaleByBlock<T>(op, to, from, bytes);
+      scaleByBlock(op, to, from, bytes);
     } else {
       copyByBlock(to, from, bytes);
     }
   }
   /* The team's inputs at `mine` of what every rank has at `from`, all ready to be read: each rank calls it once, and reads before its
    * next meeting but one. `parts` of them, so far apart in memory and here. A rank that is alone reads its own where it lies. */
-  template <typename T>
-  __device__ __forceinline__ Places inputs(Operation<T> const& op, char const* from, uint64_t mine, uint64_t bytes, int parts = 1,
+  __device__ __forceinline__ Places inputs(AnyOperation const& op, char const* from, uint64_t mine, uint64_t bytes, int parts = 1,
                                            uint64_t apart = 0) {
     if (n == 1 && !op.isScaled() && isAligned(from)) return {const_cast<char*>(from) + mine, 0};
-    for (int k = 0; k < parts; k++) bring<T>(op, k * message, from + k * apart, bytes);
+    for (int k = 0; k < parts; k++) bring(op, k * message, from + k * apart, bytes);
     meet();
     Places const team = bank(mine);
     next();

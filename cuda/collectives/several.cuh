@@ -3,7 +3,7 @@
 #ifndef GINRS_COLLECTIVES_SEVERAL_CUH_
 #define GINRS_COLLECTIVES_SEVERAL_CUH_
 #include "ll.cuh"
-#include "mapped.cuh"
+#include "sums.cuh"
 
 namespace ginrs {
 namespace coll {
@@ -77,10 +77,9 @@ __device__ __forceinline__ uint64_t takeForEach(ginrsSeveralWork const& several,
 __device__ __forceinline__ void copyingSeveral(ginrsSeveralWork const& several) {
   __shared__ ginrsMappedWork own;
   takeOwn(several, own);
-  if (own.coll.how != GINRS_COLL_MAPPED || !copiedMapped(own)) copyingStaged(own.coll);
+  copying(own);
 }
 
-/* One place where sums of what is mapped are made: beside a second one they spilled, and a pair's reduce-scatter took half as long again. */
 template <typename T>
 __device__ __forceinline__ void reducingSeveral(ginrsSeveralWork const& several) {
   __shared__ ginrsMappedWork own;
@@ -91,9 +90,9 @@ __device__ __forceinline__ void reducingSeveral(ginrsSeveralWork const& several)
     takeOwn(several, own);
     call = callOf(own.coll);
   }
-  if (own.coll.how == GINRS_COLL_MAPPED && reducedMapped<T>(own, call)) return;
-  if (several.isForEach) takeOwn(several, own);
-  reducingByMessages<T>(own.coll);
+  reducing<T>(own, call, [&] {
+    if (several.isForEach) takeOwn(several, own);
+  });
 }
 
 __device__ __forceinline__ void copyingSeveralLL(ginrsSeveralWork const& several) {

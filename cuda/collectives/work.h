@@ -46,6 +46,19 @@ enum ginrsCollOp {
   GINRS_COLL_AVG = 9      /* floats: the sum in the accumulator, times 1 / number of ranks */
 };
 
+/* The types that kernels add up: integers by width. src/coll/datatype.rs has the same numbers. */
+enum ginrsCollType {
+  GINRS_COLL_I8 = 0,
+  GINRS_COLL_I32 = 1,
+  GINRS_COLL_I64 = 2,
+  GINRS_COLL_F16 = 3,
+  GINRS_COLL_BF16 = 4,
+  GINRS_COLL_F32 = 5,
+  GINRS_COLL_F64 = 6,
+  GINRS_COLL_E4M3 = 7,
+  GINRS_COLL_E5M2 = 8
+};
+
 /* A buffer of the caller. */
 struct ginrsCollBuffer {
   void* at;            /* where this rank's kernels see it */
@@ -75,7 +88,7 @@ struct ginrsCollWork {
   ncclDevComm comm;
   ginrsCollBuffer send, recv;
   ginrsCollInbox inbox; /* STAGED: between all pairs of ranks */
-  ginrsCollInbox rails; /* BUFFERED, several LSA teams: between those with one lsaRank; of the kernel ginrs_personal the inbox; of one
+  ginrsCollInbox rails; /* BUFFERED, several LSA teams: between those with one lsaRank; of an AlltoAll, Gather or Scatter the inbox; of one
                            LSA team that of sums, between all pairs (passing.cuh) */
   ncclLLA2AHandle ll;
   uint64_t count;       /* elements, as the NCCL function counts them */
@@ -90,11 +103,12 @@ struct ginrsCollWork {
   uint32_t along;       /* BUFFERED: ginrsCollAlong */
   uint32_t cutBytes;    /* BUFFERED, several LSA teams: a shorter message along a rail is not worth its head; a multiple of 128 */
   uint32_t first;       /* of those blocks; the ones before are of other calls */
-  uint32_t pad;
+  uint32_t type;        /* ginrsCollType */
 };
 
 #define GINRS_PASSING_RANKS 32 /* of a reduction by messages, at most */
 #define GINRS_MAPPED_RANKS 32  /* of an LSA team, at most */
+#define GINRS_SUM_RANKS 128    /* of a direct reduction, at most */
 #define GINRS_MAPPED_BOARD 1408 /* bytes of a block's board (mapped.cuh) */
 
 /* MAPPED. By rank of the team: where its kernels see a buffer of this rank; 0 for all, if one does not see it or nobody touches it. With bit 63 the
@@ -160,7 +174,7 @@ struct ginrsP2pWork {
 
 /* The parameter of a kernel ends at 4096 bytes. */
 static_assert(sizeof(ginrsCollBuffer) == 24 && sizeof(ginrsCollInbox) == 48 && sizeof(ginrsP2pItem) == 32, "ABI with src/coll/work.rs");
-static_assert(sizeof(ginrsCollWork) == 424 && offsetof(ginrsCollWork, inbox) == 248 && offsetof(ginrsCollWork, count) == 352, "same");
+static_assert(sizeof(ginrsCollWork) == 424 && offsetof(ginrsCollWork, inbox) == 248 && offsetof(ginrsCollWork, count) == 352 && offsetof(ginrsCollWork, type) == 420, "same");
 static_assert(sizeof(ginrsMappedWork) == 944 && offsetof(ginrsMappedWork, board) == 936, "same");
 static_assert(sizeof(ginrsSeveralItem) == 56 && sizeof(ginrsSeveralWork) == 4088 && offsetof(ginrsSeveralWork, items) == 440, "same");
 static_assert(sizeof(ginrsP2pWork) == 3864 && offsetof(ginrsP2pWork, items) == 280, "same");

@@ -82,44 +82,56 @@ impl DataType {
         matches!(self, Uint8 | Uint32 | Uint64)
     }
 
-    /// The kernel that reduces it: integers go by their width.
+    /// `ginrsCollType` of cuda/collectives/work.h: integers go by their width.
+    pub fn code(self) -> u32 {
+        match self {
+            Int8 | Uint8 => 0,
+            Int32 | Uint32 => 1,
+            Int64 | Uint64 => 2,
+            Float16 => 3,
+            Bfloat16 => 4,
+            Float32 => 5,
+            Float64 => 6,
+            Float8e4m3 => 7,
+            Float8e5m2 => 8,
+        }
+    }
+
+    /// The kernel that reduces it in one LSA team, but for small calls.
     pub fn reduce_kernel(self) -> &'static CStr {
         kernel!("reduce", self)
     }
 
-    /// The kernel that reduces it by messages.
-    pub fn pass_kernel(self) -> &'static CStr {
-        kernel!("pass", self)
+    /// The kernel that reduces small calls ([`super::table::How::Ll`]).
+    pub fn reduce_ll_kernel(self) -> &'static CStr {
+        kernel!("reduce_ll", self)
     }
 
-    /// The kernel that reduces it between buffers that all ranks see.
-    pub fn mapped_kernel(self) -> &'static CStr {
-        kernel!("mapped", self)
+    /// Programs reduce many buffers in a group where they are gradients. A kernel for each other type would cost a second of ptxas for each
+    /// architecture.
+    fn is_grouped(self) -> bool {
+        matches!(self, Float16 | Bfloat16 | Float32)
     }
 
-    /// Of several small calls ([`super::table::How::Ll`]).
-    pub fn several_ll_kernel(self) -> &'static CStr {
-        kernel!("several_ll", self)
+    /// [`Self::reduce_kernel`] for several calls in one launch. None: each has its own launch.
+    pub fn several_reduce_kernel(self) -> Option<&'static CStr> {
+        self.is_grouped().then_some(kernel!("several_reduce", self))
     }
 
-    /// Of several calls between buffers that all ranks see, or by messages.
-    pub fn several_kernel(self) -> &'static CStr {
-        kernel!("several_mapped", self)
+    /// [`Self::reduce_ll_kernel`] for several calls in one launch.
+    pub fn several_reduce_ll_kernel(self) -> Option<&'static CStr> {
+        self.is_grouped().then_some(kernel!("several_reduce_ll", self))
     }
 
-    /// The kernel that reduces it through the switch, if that has the operation: sums, and maxima and minima of integers and half-precision floats.
-    /// An average of the latter needs the sum that is not yet rounded.
-    pub fn multicast_kernel(self, op: u32) -> Option<&'static CStr> {
+    /// Whether the switch has the operation: sums, and maxima and minima of integers and half-precision floats. An average of the latter
+    /// needs the sum that is not yet rounded.
+    pub fn is_switched(self, op: u32) -> bool {
         let sums = matches!(op, work::OP_SUM | work::OP_DIV_S | work::OP_DIV_U);
         let compares = matches!(op, work::OP_MAX_S | work::OP_MAX_U | work::OP_MIN_S | work::OP_MIN_U);
         match self {
-            Int32 | Uint32 if sums || compares => Some(c"ginrs_multicast_i32"),
-            Int64 | Uint64 if sums || compares => Some(c"ginrs_multicast_i64"),
-            Float16 if sums || compares => Some(c"ginrs_multicast_f16"),
-            Bfloat16 if sums || compares => Some(c"ginrs_multicast_bf16"),
-            Float32 if sums || op == work::OP_AVG => Some(c"ginrs_multicast_f32"),
-            Float64 if sums || op == work::OP_AVG => Some(c"ginrs_multicast_f64"),
-            _ => None,
+            Int32 | Uint32 | Int64 | Uint64 | Float16 | Bfloat16 => sums || compares,
+            Float32 | Float64 => sums || op == work::OP_AVG,
+            Int8 | Uint8 | Float8e4m3 | Float8e5m2 => false,
         }
     }
 }
@@ -131,7 +143,7 @@ mod tests {
     #[test]
     fn the_switch_has_no_average_of_sums_that_it_rounds_and_no_products() {
         for datatype in ALL {
-            let has = |op| datatype.multicast_kernel(op).is_some();
+            let has = |op| datatype.is_switched(op);
             assert_eq!(has(work::OP_AVG), matches!(datatype, Float32 | Float64), "{datatype:?}");
             assert_eq!(has(work::OP_SUM), datatype.bytes() > 1, "{datatype:?}");
             assert_eq!(has(work::OP_MAX_S), datatype.bytes() > 1 && !matches!(datatype, Float32 | Float64), "{datatype:?}");
@@ -144,10 +156,13 @@ mod tests {
         for (i, datatype) in ALL.iter().enumerate() {
             assert_eq!((DataType::from_c(i as i32).unwrap(), *datatype as usize), (*datatype, i));
             let name = datatype.reduce_kernel().to_str().unwrap();
-            assert_eq!(datatype.pass_kernel().to_str().unwrap(), name.replace("reduce", "pass"));
-            assert_eq!(datatype.mapped_kernel().to_str().unwrap(), name.replace("reduce", "mapped"));
-            assert_eq!(datatype.several_ll_kernel().to_str().unwrap(), name.replace("reduce", "several_ll"));
-            assert_eq!(datatype.several_kernel().to_str().unwrap(), name.replace("reduce", "several_mapped"));
+            assert_eq!(datatype.reduce_ll_kernel().to_str().unwrap(), name.replace("reduce", "reduce_ll"));
+            for (kernel, way) in
+                [(datatype.several_reduce_kernel(), "several_reduce"), (datatype.several_reduce_ll_kernel(), "several_reduce_ll")]
+            {
+                assert!(kernel.is_none_or(|kernel| kernel.to_str().unwrap() == name.replace("reduce", way)));
+                assert_eq!(kernel.is_some(), matches!(datatype, Float16 | Bfloat16 | Float32), "{datatype:?}");
+            }
             let bits = name.trim_start_matches("ginrs_reduce_").trim_start_matches(char::is_alphabetic);
             let bits = if bits.contains('m') { "8" } else { bits };
             assert_eq!(bits.parse::<u32>().unwrap(), datatype.bytes() * 8, "{name}");

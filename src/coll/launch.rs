@@ -56,7 +56,7 @@ impl<'a> Planned<'a> {
     fn new(ready: &Ready, windows: &Windows, call: &'a Call) -> Self {
         let team = windows.team();
         let (send, recv) = buffers(windows, call);
-        let switch = switch_kernel(ready, call, &send, &recv);
+        let switched = is_switched(ready, call, &send, &recv);
         let shape = Shape {
             device: ready.device,
             n_ranks: team.n_ranks,
@@ -67,17 +67,15 @@ impl<'a> Planned<'a> {
             recv_registered: recv.window != 0,
             local: call.op.is_local(),
             maps: ready.maps.is_some(),
-            switched: switch.is_some(),
+            switched,
         };
         let choice = table::choose(&shape, &ready.sizes, ready.forced);
         let kernel = match choice.how {
-            How::Mapped if call.kind.reduces() => call.datatype.mapped_kernel(),
-            How::Mapped => c"ginrs_mapped",
-            How::Multicast if let Some(kernel) = switch => kernel,
-            How::Buffered if call.kind.is_personal() => c"ginrs_personal",
-            How::Staged if call.kind.reduces() => call.datatype.pass_kernel(),
-            _ if call.kind.reduces() => call.datatype.reduce_kernel(),
+            How::Buffered => c"ginrs_buffered",
+            How::Multicast => c"ginrs_multicast",
+            How::Ll if call.kind.reduces() => call.datatype.reduce_ll_kernel(),
             How::Ll => c"ginrs_ll",
+            _ if call.kind.reduces() => call.datatype.reduce_kernel(),
             _ => c"ginrs_copy",
         };
         Self { call, send, recv, shape, choice, kernel }
@@ -87,9 +85,9 @@ impl<'a> Planned<'a> {
     fn member(&self, team: &Team, ready: &Ready) -> Option<Member> {
         let (datatype, Choice { how, blocks: (blocks, rows), most, .. }) = (self.call.datatype, self.choice);
         let kernel = match how {
-            How::Ll if self.call.kind.reduces() => datatype.several_ll_kernel(),
+            How::Ll if self.call.kind.reduces() => datatype.several_reduce_ll_kernel()?,
             How::Ll => c"ginrs_several_ll",
-            How::Mapped | How::Staged if self.call.kind.reduces() => datatype.several_kernel(),
+            How::Mapped | How::Staged if self.call.kind.reduces() => datatype.several_reduce_kernel()?,
             How::Mapped | How::Staged => c"ginrs_several_copy",
             How::Direct | How::Buffered | How::Multicast => return None,
         };
@@ -129,7 +127,7 @@ impl<'a> Planned<'a> {
             along: choice.along as u32,
             cut_bytes: ready.sizes.cut,
             first: 0,
-            pad: 0,
+            datatype: call.datatype.code(),
         }
     }
 
@@ -185,16 +183,17 @@ impl<'a> Planned<'a> {
         order.next(call.stream, |captured| {
             agree::check(team, captured, [*call].into_iter())?;
             let places = self.places(ready, windows, captured, (choice.blocks, ""));
-            let told = places.zip(ready.maps.as_ref()).map(|((send, recv), maps)| MappedWork {
-                coll: work,
-                send,
-                recv,
-                board: maps.board,
-                pad: 0,
-            });
+            let (send, recv) = places.unwrap_or_default();
+            let board = ready.maps.as_ref().map_or(0, |maps| maps.board);
+            // One kernel has these three. Direct and Staged use no exchanged addresses.
+            let mapped = MappedWork { coll: work, send, recv, board, pad: 0 };
+            let parameter = match choice.how {
+                How::Direct | How::Staged | How::Mapped => mapped.as_bytes(),
+                How::Ll | How::Buffered | How::Multicast => work.as_bytes(),
+            };
             ready.kernels.launch(&Launch {
                 kernel: self.kernel,
-                parameter: told.as_ref().map_or(work.as_bytes(), IntoBytes::as_bytes),
+                parameter,
                 blocks: choice.blocks,
                 threads: choice.threads,
                 stream: call.stream,
@@ -307,9 +306,9 @@ impl Collectives {
     }
 }
 
-/// What has the switch do it, if it can: it has the operation, and multicast addresses of the buffers that peers touch, in whole words. The same on
+/// Whether the switch can do it: it has the operation, and multicast addresses of the buffers that peers touch, in whole words. The same on
 /// all ranks, as what lies in symmetric windows is.
-fn switch_kernel(ready: &Ready, call: &Call, send: &Buffer, recv: &Buffer) -> Option<&'static CStr> {
+fn is_switched(ready: &Ready, call: &Call, send: &Buffer, recv: &Buffer) -> bool {
     const WORD: u64 = 16;
     let whole = |buffer: &Buffer| buffer.window != 0 && buffer.at.is_multiple_of(WORD);
     let reachable = match call.kind {
@@ -319,11 +318,8 @@ fn switch_kernel(ready: &Ready, call: &Call, send: &Buffer, recv: &Buffer) -> Op
         _ => false,
     };
     let words = (call.count * u64::from(call.datatype.bytes())).is_multiple_of(WORD);
-    match ready.comm.lsaMultimem.mcBasePtr != 0 && words && reachable {
-        true if call.kind.reduces() => call.datatype.multicast_kernel(call.op.code),
-        true => Some(c"ginrs_multicast"),
-        false => None,
-    }
+    let has = !call.kind.reduces() || call.datatype.is_switched(call.op.code);
+    ready.comm.lsaMultimem.mcBasePtr != 0 && words && reachable && has
 }
 
 /// This rank's buffers; those that the call does not use are null.

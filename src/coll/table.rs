@@ -7,7 +7,7 @@ use super::forced::Forced;
 use super::room::Room;
 use super::rounds::Batch;
 use super::sizes::{LL_PACK, LL_RANKS, LL_SPREAD, Sizes, ll_limit, movers, threads};
-use super::work::PASSING_RANKS;
+use super::work::{PASSING_RANKS, SUM_RANKS};
 use crate::device;
 
 /// The algorithms; the numbers are those of cuda/collectives/work.h.
@@ -282,7 +282,7 @@ fn direct_can(shape: &Shape) -> bool {
         Kind::Gather | Kind::Scatter => false,
         Kind::AllGather | Kind::Broadcast | Kind::AlltoAll => recv_registered,
     };
-    shape.one_team() && !shape.local && reachable
+    shape.one_team() && !shape.local && reachable && (!shape.kind.reduces() || shape.n_ranks <= SUM_RANKS)
 }
 
 /// What is staged where a rank's buffer is not seen.

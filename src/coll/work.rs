@@ -71,11 +71,14 @@ pub struct CollWork {
     pub cut_bytes: u32,
     /// Of those blocks; the ones before are of other calls.
     pub first: u32,
-    pub pad: u32,
+    /// [`super::datatype::DataType::code`].
+    pub datatype: u32,
 }
 
 /// Ranks of a reduction by messages, at most.
 pub const PASSING_RANKS: u32 = 32;
+/// Ranks of a reduction between buffers in symmetric windows, at most.
+pub const SUM_RANKS: u32 = 128;
 
 /// Ranks of an LSA team whose buffers are mapped, at most, and bytes of a block's board (cuda/collectives/mapped.cuh).
 pub const MAPPED_RANKS: usize = 32;
@@ -171,7 +174,7 @@ pub struct P2pWork {
 layout!(Buffer, 24, 8, at @ 0, window @ 8, offset @ 16);
 layout!(Inbox, 48, 8, window @ 0, base @ 8, incoming @ 16, outgoing @ 20, handle @ 24, rings @ 28, channels @ 32, slots @ 36, slot_bytes @ 40, signal0 @ 44);
 layout!(CollWork, 424, 8, comm @ 0, send @ 200, recv @ 224, inbox @ 248, rails @ 296, ll @ 344, count @ 352, scalar @ 360, scalar_at @ 368,
-    elt_bytes @ 376, kind @ 380, how @ 384, op @ 388, root @ 392, blocks @ 396, scratch @ 400, piece_bytes @ 404, along @ 408, cut_bytes @ 412, first @ 416, pad @ 420);
+    elt_bytes @ 376, kind @ 380, how @ 384, op @ 388, root @ 392, blocks @ 396, scratch @ 400, piece_bytes @ 404, along @ 408, cut_bytes @ 412, first @ 416, datatype @ 420);
 layout!(MappedWork, 944, 8, coll @ 0, send @ 424, recv @ 680, board @ 936, pad @ 940);
 layout!(SeveralItem, 56, 8, send @ 0, recv @ 8, count @ 16, scalar @ 24, scalar_at @ 32, root @ 40, first @ 44, blocks @ 46, kind @ 48, how @ 49, op @ 50, elt_bytes @ 51, pad @ 52);
 layout!(SeveralWork, 4088, 8, common @ 0, board @ 424, n_items @ 428, is_for_each @ 432, pad @ 436, items @ 440, places @ 2232);

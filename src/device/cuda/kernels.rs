@@ -2,13 +2,14 @@
 
 use super::CudaDevice;
 use super::driver::{code, cu, driver};
+use super::facts::attribute;
 use super::stream::RawStream;
 use crate::device::MemCopy;
 use crate::device::kernels::{EVENTS, Events, Inside, Kernels, Launch, Order, OwnStream, Stream, StreamCopies, captured};
 use crate::error::Result;
 use crate::sync::Mutex;
 use crate::{bail, config};
-use cudarc::driver::sys;
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int, c_uint, c_void};
@@ -41,12 +42,16 @@ impl CudaKernels {
             // SAFETY: a valid place to write to; the image is a fatbin, which carries its own length.
             let result = driver().map(|driver| unsafe { (driver.f.cuModuleLoadData)(&mut module, image.as_ptr().cast()) })?;
             if result == code::NO_BINARY_FOR_GPU {
+                let (name, own) = (&device.facts.name, architecture()?);
+                let built = match config::text("GINRS_KERNELS") {
+                    Some(path) => format!("the kernels in {path}"),
+                    None => format!("architectures {}", env!("GINRS_GPU_ARCHS_BUILT")),
+                };
                 bail!(
                     InvalidUsage,
                     90,
-                    "this build of ginrs has no collective kernels for this GPU | {} | fix: build with GINRS_GPU_ARCHS naming its \
-                     architecture, or without GINRS_GPU_ARCHS",
-                    driver()?.describe(result)
+                    "the collectives' kernels were not built for this GPU | {name} | architecture {own}; built: {built} | fix: build with \
+                     GINRS_GPU_ARCHS={own} or GINRS_GPU_ARCHS=all"
                 );
             }
             driver()?.check("cuModuleLoadData", result)?;
@@ -68,6 +73,17 @@ impl CudaKernels {
         functions.insert(name, function as usize);
         Ok(function)
     }
+}
+
+/// The current device's, as GINRS_GPU_ARCHS has it: 90 for compute capability 9.0.
+fn architecture() -> Result<i32> {
+    let mut device = 0;
+    // SAFETY: valid for writes of an int; the caller has made a context current.
+    unsafe { cu!(cuCtxGetDevice(&mut device)) }?;
+    let [major, minor] =
+        [Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR]
+            .map(|which| attribute(device, which));
+    Ok(10 * major? + minor?)
 }
 
 /// Loads all functions of a module of a context that loads lazily, where the driver can. The context is current.

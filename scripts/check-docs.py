@@ -5,7 +5,7 @@ check-docs.py           the repository's pages
 check-docs.py FOLDER    the pages of an installed tree: links only, for sources are not installed
 
 Checked: links and their #anchors; files in backticks; `name` of `file` and name() beside a file: the file has the name; "the table of
-`file`", "the trait of `file`": it defines one; `make target`; GINRS_ variables; numbers of errors and warnings; every test that docs/failure-tests.md names."""
+`file`", "the trait of `file`": it defines one; `make target`; GINRS_ variables; numbers of errors and warnings; every test that docs/internals/failure-tests.md names."""
 import os
 import re
 import sys
@@ -128,7 +128,7 @@ def main():
         check_links(page, text)
         if not installed and page != "CHANGELOG.md":
             check_names(page, text, files)
-            if page == "docs/failure-tests.md":
+            if page == "docs/internals/failure-tests.md":
                 check_tests(page, text)
             check_words(page, text, targets, variables, numbers)
     for problem in problems:

@@ -53,7 +53,7 @@ run() {
     # Ranks that are told to be on two machines: all of it over libfabric's tcp, through host memory.
     machines) backend=proxy benches="put_latency put_rate put_bandwidth" machines=0,1 ;;
     direct) backend=direct benches=$put_benches ;;
-    # The model of a card (docs/gdaki.md), by where its rings are and who rings.
+    # The model of a card (docs/user/gdaki.md), by where its rings are and who rings.
     model-*)
       backend=gdaki benches="put_cost put_latency put_rate" model="GINRS_NIC_RINGS=host NCCL_GIN_GDAKI_NIC_HANDLER=1"
       [[ $arm != *-gpu* ]] || model=${model/host/gpu}

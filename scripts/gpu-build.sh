@@ -43,7 +43,7 @@ link=(-cudart none -L "$NCCL_LIB" -l:libnccl.so.2 -L "$CUDART_LIB" "-l:$CUDART")
   done
   echo "ours both.o abi-tests/twice/both.cu -c"
   echo "nvidia both.o abi-tests/twice/both.cu -c -DBOTH_THEIRS"
-  # scripts/gpu-lent.sh; scripts/gpu-communicators.sh, and docs/gdaki.md
+  # scripts/gpu-lent.sh; scripts/gpu-communicators.sh, and docs/internals/gdaki.md
   echo "ours lent abi-tests/collectives/lent.cu ${link[*]} -ldl"
   for program in split shrink nonblocking scalable litmus; do echo "ours $program abi-tests/programs/$program.cu ${link[*]}"; done
   # Linked with neither library, with ours, with NVIDIA's: scripts/gpu-together.sh

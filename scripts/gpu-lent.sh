@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gpu-lent.sh: buffers that processes lend each other (docs/collectives.md): of cudaMalloc, of ncclMemAlloc, and mapped in pieces; freed, exchanged, and in
+# gpu-lent.sh: buffers that processes lend each other (docs/user/collectives.md): of cudaMalloc, of ncclMemAlloc, and mapped in pieces; freed, exchanged, and in
 # captured calls. Every element is checked, and what was freed is the GPU's again in the end. Part of gpu-test, on the GPUs found, from two on; needs what
 # scripts/gpu-build.sh left in build/gpu.
 set -euo pipefail

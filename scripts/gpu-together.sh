@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gpu-together.sh: ginrs and NVIDIA's libnccl in one process on two GPUs, in the ways of docs/abi-policy.md. Part of gpu-test; needs what
+# gpu-together.sh: ginrs and NVIDIA's libnccl in one process on two GPUs, in the ways of docs/user/abi-policy.md. Part of gpu-test; needs what
 # scripts/gpu-build.sh left in build/gpu.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
 //! NCCL 2.28's device communicator API behind a C ABI.
 //!
-//! The modules stand from the top floor down: each uses those below it only (tests/floors.rs reads this list; docs/architecture.md
-//! draws it). An operation of a kernel runs through `gin` and a transport: `docs/data-path.md` walks it.
+//! The modules stand from the top floor down: each uses those below it only (tests/floors.rs reads this list; docs/internals/architecture.md
+//! draws it). An operation of a kernel runs through `gin` and a transport: `docs/internals/data-path.md` walks it.
 #![allow(clippy::missing_safety_doc)]
 
 // What ginrs-info asks, and what a fuzzer feeds.

@@ -1,5 +1,5 @@
 //! The floors of the house: each module of `src/` takes from those below it only, files stay short, and unsafe code stands in the
-//! fences alone. docs/architecture.md draws it.
+//! fences alone. docs/internals/architecture.md draws it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

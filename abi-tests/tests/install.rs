@@ -50,7 +50,7 @@ fn the_installed_tree_is_complete_and_works_where_it_is_moved() {
         "bin/ginrs-gdb",
         "lib/ginrs/ginrs-gdb.py",
         "share/doc/ginrs/MATRIX.md",
-        "share/doc/ginrs/docs/porting.md",
+        "share/doc/ginrs/docs/user/porting.md",
         "share/doc/ginrs/examples-c/02-ring/main.cu",
         "lib/ginrs/cuda/bin/nvcc",
         "lib/ginrs/compat/lib/libnccl.so",

@@ -157,7 +157,7 @@ fn t013_clang_takes_the_headers_as_cuda() {
     }
 }
 
-/// The bytes that a network card would read. On the CPU device; on a GPU NVIDIA's headers write the same (docs/measured/abi-full.md).
+/// The bytes that a network card would read. On the CPU device; on a GPU NVIDIA's headers write the same (docs/results/abi-full.md).
 #[test]
 fn t115_bytes_in_send_queues() {
     let folder = tempfile::tempdir().expect("a folder for the program");

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 const SUITE: &str = "abi-tests/twice/suite.cu";
-/// Not here: what stumbles over 2.28.9's own errors (docs/gdaki.md).
+/// Not here: what stumbles over 2.28.9's own errors (docs/internals/gdaki.md).
 const PROGRAMS: &[&str] =
     &["hello", "ring", "gin-alltoall", "hybrid-alltoall", "layout", "graphs", "order", "sizes", "torture", "soak"];
 
@@ -86,7 +86,7 @@ fn their_library_runs_their_kernels_over_the_model_of_a_card() {
     theirs_ok(&["gin-alltoall", "ring", "order"], 2, &alone);
 }
 
-/// The commands of both libraries, field by field, are those that docs/gdaki.md tells of. `BLESS=1` writes them again.
+/// The commands of both libraries, field by field, are those that docs/internals/gdaki.md tells of. `BLESS=1` writes them again.
 #[test]
 fn commands_beside_those_of_their_library() {
     for link in ["ethernet", "ib"] {
@@ -105,6 +105,6 @@ fn commands_beside_those_of_their_library() {
             std::fs::write(&file, &found).unwrap();
         }
         let known = std::fs::read_to_string(&file).unwrap_or_default();
-        assert_eq!(found, known, "{} | fix: if both are right, BLESS=1 and docs/gdaki.md", file.display());
+        assert_eq!(found, known, "{} | fix: if both are right, BLESS=1 and docs/internals/gdaki.md", file.display());
     }
 }

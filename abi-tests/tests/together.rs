@@ -79,7 +79,7 @@ fn each_library_is_found_by_its_own_scope_and_never_calls_the_other() {
         assert!(to_ours.is_empty() && to_theirs.is_empty(), "{} {how}: {to_ours:?} {to_theirs:?}", program.display());
     }
     // NVIDIA's library calls itself by name. Behind a library of the same names in the global scope these calls go astray, which
-    // is what docs/abi-policy.md warns of, and what shows that the account above is read rightly. Ours never does.
+    // is what docs/user/abi-policy.md warns of, and what shows that the account above is read rightly. Ours never does.
     let (to_ours, to_theirs) = bindings(folder.path(), &ours, "local");
     assert!(to_ours.iter().any(|name| name == "ncclTeamWorld") && to_theirs.is_empty(), "{to_ours:?} {to_theirs:?}");
 }

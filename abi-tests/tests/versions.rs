@@ -1,5 +1,5 @@
 //! Other versions of NCCL's headers: what is served works, what is not is told in one line, when it is compiled where that can be
-//! and else when it runs (docs/abi-policy.md).
+//! and else when it runs (docs/user/abi-policy.md).
 
 use abi_tests::{Headers, nvidia, prefix, run, text};
 use std::path::{Path, PathBuf};

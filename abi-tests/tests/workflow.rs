@@ -1,4 +1,4 @@
-//! docs/github-workflow.yml does what it says: its commands run here as GitHub would run them, on a repository with one example in it and the
+//! docs/user/github-workflow.yml does what it says: its commands run here as GitHub would run them, on a repository with one example in it and the
 //! installed tree in place of the cached one. Its build is gone through as far as it shows that each command and target is there.
 
 use abi_tests::{prefix, root, run, text};
@@ -13,7 +13,7 @@ struct Step {
 
 /// The page's steps that run commands, and its variables.
 fn workflow() -> (Vec<Step>, Vec<(String, String)>) {
-    let page = std::fs::read_to_string(prefix().join("share/doc/ginrs/docs/github-workflow.yml")).expect("it is installed");
+    let page = std::fs::read_to_string(prefix().join("share/doc/ginrs/docs/user/github-workflow.yml")).expect("it is installed");
     let indent = |line: &str| line.len() - line.trim_start().len();
     let (mut steps, mut variables, mut name) = (Vec::new(), Vec::new(), String::new());
     let mut lines = page.lines().peekable();

@@ -1,6 +1,6 @@
 // ginrs and NVIDIA's libnccl in one process on two GPUs: communicators, windows, device communicators and an all-reduce of both at once.
 //   gpus GINRS NVIDIA local|deep
-// Linked with neither of them, or with one (together.c says how the other is then loaded). docs/abi-policy.md has what it printed.
+// Linked with neither of them, or with one (together.c says how the other is then loaded). docs/user/abi-policy.md has what it printed.
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 #include <nccl.h>

@@ -215,7 +215,7 @@ static inline std::vector<Plan> plansFor(const std::vector<std::string>& wanted,
       // A blind kernel leaves no note, and the headers that it was compiled with have promised one.
       if (blind && isLeave(fault)) continue;
 #if !defined(GINRS_DEVICE_MARKER_H_) && !defined(__GINRS_CPU__)
-      // On a GPU a kernel of NVIDIA's headers that computes for longer looks like one that waits: docs/failures.md.
+      // On a GPU a kernel of NVIDIA's headers that computes for longer looks like one that waits: docs/user/failures.md.
       if (fault == LONG) continue;
 #endif
       bool host = wait == RECV || wait == REDUCE, chosen = wait == SIGNAL || wait == LSA || wait == LL;

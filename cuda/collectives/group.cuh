@@ -1,6 +1,6 @@
 /* Who moves messages: half of a block's threads send and half receive, or all do what there is to do; where sums go on to others, a quarter
  * sends, half adds up and a quarter takes the results. In a grid of several rows each has a row. A multiprocessor stores no more than some
- * 15 GB/s over NVLink (docs/measured/collectives.md), so all of them send. */
+ * 15 GB/s over NVLink (docs/results/collectives.md), so all of them send. */
 #ifndef GINRS_COLLECTIVES_GROUP_CUH_
 #define GINRS_COLLECTIVES_GROUP_CUH_
 #include "move.cuh"

@@ -6,7 +6,7 @@
 #define _NCCL_DEVICE_CORE_H_
 #include <nccl.h>
 
-/* Before 2.28.7 and since 2.29 the structs have other sizes; nothing at run time could tell (docs/abi-policy.md). */
+/* Before 2.28.7 and since 2.29 the structs have other sizes; nothing at run time could tell (docs/user/abi-policy.md). */
 #if !defined(NCCL_VERSION_CODE) || NCCL_VERSION_CODE < 22807 || NCCL_VERSION_CODE > 22809
 #error "nccl_device/core.h of ginrs speaks NCCL 2.28.7 to 2.28.9; the nccl.h in front of it is of another version (NCCL_VERSION_CODE) | fix: put ginrs' include folder first, or use that NCCL's own nccl_device.h and library"
 #endif

@@ -66,7 +66,7 @@ fn known(flags: c_uint) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what other versions' headers call requirements, as far as it can be told (docs/abi-policy.md). Since 2.29.2 the struct
+/// Refuses what other versions' headers call requirements, as far as it can be told (docs/user/abi-policy.md). Since 2.29.2 the struct
 /// begins with {size, magic, version}: the magic is where ours has the low half of a pointer, and odd, so no list can be it.
 fn served(reqs: &ncclDevCommRequirements_t, from_2_28_3: bool) -> Result<()> {
     let head = reqs.teamRequirementsList as u64;

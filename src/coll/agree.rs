@@ -1,5 +1,5 @@
 //! Whether this rank calls what the ranks beside it on its machine call: the same collectives, alike and in the same order. Told on the CPU device, where mistakes
-//! are looked for (docs/finding-bugs.md), before a kernel begins. Kernels find that calls differ, not which; and those that go different ways never meet.
+//! are looked for (docs/user/invalid-use.md), before a kernel begins. Kernels find that calls differ, not which; and those that go different ways never meet.
 
 use super::call::{Call, Kind};
 use super::datatype::DataType;

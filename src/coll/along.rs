@@ -15,7 +15,7 @@ pub enum Along {
     Tree = 1,
 }
 
-/// Latency of a rail times its bandwidth (docs/measured/collectives.md): so many bytes may a round less cost. Bytes.
+/// Latency of a rail times its bandwidth (docs/results/collectives.md): so many bytes may a round less cost. Bytes.
 fn round(device: device::Kind) -> u64 {
     match device {
         device::Kind::Cuda => 16 << 10,
@@ -36,11 +36,11 @@ fn is_small(shape: &Shape) -> bool {
 
 /// What an all-gather or reduce-scatter in rounds carries at a time, at most: a block of every team. Beyond it a ring, whose steps
 /// overlap, copies less: on GPUs 64 KiB are 1.7 times as fast in rounds with 8 teams, 256 KiB 1.2 times as slow
-/// (docs/measured/collectives.md). Bytes.
+/// (docs/results/collectives.md). Bytes.
 const BRUCK: u64 = 64 << 10;
 
 /// A root that talks to fewer teams talks to each of them. With 8 a tree was mostly faster up to 4 KiB for each rank, with 4 it was not
-/// (docs/measured/collectives.md).
+/// (docs/results/collectives.md).
 const TREES: u32 = 8;
 
 /// Of what a rank has for one other rank, so much goes along a rail at a time (cuda/collectives/personal.cuh). Bytes, a multiple of 128; 0:
@@ -82,7 +82,7 @@ pub fn rails_win(shape: &Shape, sizes: &Sizes) -> bool {
 }
 
 /// A rank's piece from which on two teams of the CPU device all-reduce by a ring: it has a round more, and as many bytes on the way, but of
-/// what it reduces and copies half (docs/measured/ofi.md). Bytes.
+/// what it reduces and copies half (docs/results/ofi.md). Bytes.
 const HALVES: u64 = 1 << 20;
 
 /// With two teams recursive doubling has as few bytes as a ring, and a tree is a line. `asked`: what whoever measures wants.

@@ -1,5 +1,5 @@
 //! Calls of one group that touch the same memory, of which one writes it: they have no order, so what comes out is chance. Told on the CPU device, where
-//! mistakes are looked for (docs/finding-bugs.md).
+//! mistakes are looked for (docs/user/invalid-use.md).
 
 use super::call::Call;
 use super::rounds::Message;

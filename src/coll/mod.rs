@@ -3,7 +3,7 @@
 //!
 //! `call` checks a collective, `buffer` what it names, `setup` made what it needs (as large as `sizes` says), `one_rank` makes what needs no kernel where there is one rank, `table` says which algorithm takes it (`along` how between teams, `room` with how many blocks at most), `launch` puts it on its
 //! stream, `several` beside others of its group (`clash` sees what these must not have in common), `mapped` knows where other ranks see a buffer; sends and receives go through `rounds` and `point_to_point`. Nothing here waits for a peer once the communicator
-//! stands: not the host, only kernels do. docs/collectives.md tells it from outside.
+//! stands: not the host, only kernels do. docs/internals/collectives.md tells it from outside.
 #![forbid(unsafe_code)]
 
 mod agree;

@@ -1,6 +1,6 @@
 //! Communicators of one rank, as programs make them of each dimension of a mesh that has one: there is nobody to meet, and what a call gives is what it was given.
 //! So a call in place does nothing, and one elsewhere is a copy of the driver's, which is as fast as a kernel of ours where that is fast, and up to three times as fast elsewhere
-//! (docs/measured/gpu-pytorch.md). Kernels have the calls with a factor to apply (pre-mul-sums), and all on the CPU device, where they are held against what else
+//! (docs/results/gpu-pytorch.md). Kernels have the calls with a factor to apply (pre-mul-sums), and all on the CPU device, where they are held against what else
 //! touches the buffers.
 
 use super::Ready;

@@ -65,7 +65,7 @@ impl Messages {
     }
 }
 
-/// Bytes of a message that may go straight to where it is received: a choice, of which 32 MiB and more were measured to gain (docs/measured/gpu-pytorch.md).
+/// Bytes of a message that may go straight to where it is received: a choice, of which 32 MiB and more were measured to gain (docs/results/gpu-pytorch.md).
 const STRAIGHT: u32 = 1 << 20;
 
 /// Where the sender's kernels see what this rank receives; 0 where they do not, or it goes by slots.

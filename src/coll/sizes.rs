@@ -108,7 +108,7 @@ impl Sizes {
         let teams = n_ranks / lsa_size;
         let inbox = if hosted && device == device::Kind::Cuda { HOSTED } else { INBOX };
         // More channels are faster within one LSA team, and not between nodes. There each slot costs two fences, some 7 us, so that 64 MB
-        // took 1.15 times as long with half as long ones (docs/measured/collectives.md).
+        // took 1.15 times as long with half as long ones (docs/results/collectives.md).
         let (pairs, bytes_per_channel) = match device {
             device::Kind::Cuda if teams == 1 => {
                 (Slots::of(inbox, n_ranks, 32.min(room.most), if n_ranks > 4 { 2 } else { 4 }, 128 << 10, 64 << 10), 16 << 10)
@@ -119,16 +119,16 @@ impl Sizes {
         };
         let (rows, rail_channels, rail_slots, rail_slot, barriers, ll_blocks, bank, room) = match device {
             // A block has one slot at a time on its way along a rail, so large ones carry more: 64 MB between two nodes took 3.0 times
-            // as long with 64 KiB (docs/measured/collectives.md).
+            // as long with 64 KiB (docs/results/collectives.md).
             // A network takes messages of 128 KiB from host memory, in which a slot costs no copy.
             device::Kind::Cuda => (1, 16, 4, if hosted { 128 << 10 } else { 512 << 10 }, 64, 64, 256 << 10, room),
             device::Kind::Cpu => {
                 let room = Room { most: room.most.min(16), least: room.least.min(16) };
                 // Where ranks outnumber the cores a meeting costs more than what is moved: few blocks. A slot of a rail holds what goes in a
                 // step, mostly in messages of a quarter of it. For a rank that is alone short ones cost twice as much of the processors
-                // (docs/measured/ofi.md); those of a team are short, so that one block's rail is busy while the other is in its team. Half of
+                // (docs/results/ofi.md); those of a team are short, so that one block's rail is busy while the other is in its team. Half of
                 // them are freed at once: a message for each took an all-reduce of 1 MiB a fifth more of the processors
-                // (docs/measured/collectives.md).
+                // (docs/results/collectives.md).
                 (2, 2, 8, (256 << 10) / lsa_size.next_power_of_two().min(4), 2, 2, 16 << 10, room)
             }
         };
@@ -163,7 +163,7 @@ impl Sizes {
                 lines(teams.saturating_mul(rails.payload()).min(share))
             },
             // On GPUs a message is never cut: a third of a slot each took all-gather, reduce-scatter and broadcast of 64 MB 1.2 to 1.7
-            // times as long (docs/measured/collectives.md).
+            // times as long (docs/results/collectives.md).
             cut: match device {
                 device::Kind::Cuda => rail_slot,
                 device::Kind::Cpu => (rail_slot / 4).max(32 << 10),
@@ -200,7 +200,7 @@ pub fn threads(device: device::Kind) -> u32 {
 }
 
 /// Bytes that a call through LL stores into its peers' memory, at most: beyond that the flags, which are half of them, cost more than the
-/// barriers of Direct and Mapped (docs/measured/collectives.md).
+/// barriers of Direct and Mapped (docs/results/collectives.md).
 pub fn ll_limit(device: device::Kind) -> u64 {
     match device {
         // 4 ranks, 256 KiB of each: all-gather 9.4 us, direct 10.4, mapped 11.8; reduce-scatter 9.5, direct 14.6; reduce 8.7, mapped 13.1.

@@ -1,5 +1,5 @@
 //! Which algorithm takes a call, and with how many blocks: a table by device, kind, bytes and what is registered. The limits are
-//! measured ones (docs/measured/collectives.md). Every rank comes to the same answer, since all that goes in is equal on all.
+//! measured ones (docs/results/collectives.md). Every rank comes to the same answer, since all that goes in is equal on all.
 
 use super::along::{Along, along, block, rails_win};
 use super::call::Kind;
@@ -88,10 +88,10 @@ const LL_SPREAD_SMALL: u64 = 128;
 const LL_SMALL: u64 = 32 << 10;
 
 /// Bytes of a team's ranks together that are worth another block of Buffered. Its slices may be longer: with as few blocks as those need,
-/// 1 MB took twice as long (docs/measured/collectives.md).
+/// 1 MB took twice as long (docs/results/collectives.md).
 const SLICE: u32 = 64 << 10;
 
-/// Whether Mapped is faster than messages for so many bytes of a team's ranks together, between two H100 or H200 and between four H100 (docs/measured/collectives.md).
+/// Whether Mapped is faster than messages for so many bytes of a team's ranks together, between two H100 or H200 and between four H100 (docs/results/collectives.md).
 fn is_mapped_size(kind: Kind, n_ranks: u32, bytes: u64) -> bool {
     let pair = n_ranks == 2;
     match kind {

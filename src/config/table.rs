@@ -119,18 +119,18 @@ pub const TABLE: &[Var] = &[
         "GINRS_NIC",
         Checked(114),
         "what GDAKI's queues are on: model, or an mlx5 card by its name in ginrs-info --why, or card for the first that can be used; a card is \
-         unverified (docs/gdaki.md)",
+         unverified (docs/user/gdaki.md)",
     ),
     row(
         "GINRS_NIC_RINGS",
         Name(&["host", "gpu"]),
         "where the model of a card has rings and completion queues: gpu: in the GPU's memory, and its copy engine fetches elements and brings \
-         completions, as a card would; unset: host (docs/gdaki.md)",
+         completions, as a card would; unset: host (docs/user/gdaki.md)",
     ),
     row(
         "NCCL_IB_DISABLE",
         OFF,
-        "1: a card that GINRS_NIC asks for is refused; as the variables NCCL_IB_* below, of cards alone (docs/gdaki.md)",
+        "1: a card that GINRS_NIC asks for is refused; as the variables NCCL_IB_* below, of cards alone (docs/user/gdaki.md)",
     ),
     row(
         "NCCL_IB_HCA",
@@ -157,7 +157,7 @@ pub const TABLE: &[Var] = &[
         "GINRS_NIC_FAULT",
         Checked(113),
         "for tests, elements that the model of a card fails at: syndrome=S (0x02, 0x04, 0x13 or 0x15) and, comma-separated, op=OP (nop, write, \
-         inline, add or wait), rank=R, at=N (the Nth such element, 1) or one-in=N with seed=S (docs/gdaki.md)",
+         inline, add or wait), rank=R, at=N (the Nth such element, 1) or one-in=N with seed=S (docs/user/gdaki.md)",
     ),
     row(
         "NCCL_GIN_BACKEND",
@@ -181,7 +181,7 @@ pub const TABLE: &[Var] = &[
         "GINRS_COURIER",
         OFF,
         "1: on GPUs that reach each other the proxy starts a kernel of one block that makes small copies while they follow each other, with less \
-         latency than the copy engine; it takes room from other kernels, and ends after 50 us without work, and every 2 ms (docs/gpus.md)",
+         latency than the copy engine; it takes room from other kernels, and ends after 50 us without work, and every 2 ms (docs/user/gpus.md)",
     ),
     row("NCCL_GIN_NCONTEXTS", number(4, 1, 4), "GIN contexts per communicator"),
     row("NCCL_GIN_SIGNAL_POOL_SIZE", number(65536, 0, 65536), "signals per context"),
@@ -199,7 +199,7 @@ pub const TABLE: &[Var] = &[
         "GINRS_TIMELINE",
         Text,
         "writes down what happens, a file NAME.HOST.PID-N.timeline for each process and library, of which `ginrs-run --merge` makes a trace \
-         for Perfetto (docs/finding-bugs.md)",
+         for Perfetto (docs/user/timeline.md)",
     ),
     row(
         "GINRS_TIMELINE_EVENTS",
@@ -232,7 +232,7 @@ pub const TABLE: &[Var] = &[
         "GINRS_CHAOS",
         Checked(115),
         "a seed, 0 to 2^64-1, on the CPU device: a lawful adversary between the proxy and the network reads sources late, swaps payloads, \
-         delays signals and completions, and makes credits scarce (docs/chaos-network.md); equal on all ranks",
+         delays signals and completions, and makes credits scarce (docs/user/chaos-network.md); equal on all ranks",
     ),
     row(
         "GINRS_OFI_PROVIDER",
@@ -244,20 +244,20 @@ pub const TABLE: &[Var] = &[
         "GINRS_OFI_THREADS",
         OFF,
         "1: four threads of each rank move large puts to other machines, over Ethernet and with kernels on CPUs, while its proxy thread is \
-         busy with them, for which six CPUs a rank should be free: large puts gain, small ones lose (docs/measured/ofi.md)",
+         busy with them, for which six CPUs a rank should be free: large puts gain, small ones lose (docs/results/ofi.md)",
     ),
     row(
         "GINRS_COLLECTIVE",
         Checked(92),
         "how collectives move their bytes: auto, ll, direct, buffered (between LSA teams by ring or tree, which are ways, too), staged, mapped or \
-         multicast (never run on a GPU), for tests and benchmarks, also with a grid, as direct:32 or ll:8x128 (blocks x threads); a way that a call cannot take is auto for that call (docs/collectives.md)",
+         multicast (never run on a GPU), for tests and benchmarks, also with a grid, as direct:32 or ll:8x128 (blocks x threads); a way that a call cannot take is auto for that call (docs/user/collectives.md)",
     ),
     row(
         "GINRS_MAP_BUFFERS",
         number(-1, -1, 1),
         "large collectives, sends and receives go straight between buffers that are in no window, where all ranks see them: of cudaMalloc, ncclMemAlloc and cuMemMap, in other processes \
          opened once; -1: on GPUs, and what other processes have open is at most an eighth of a GPU's memory and less where that is scarce; 1: whatever that is, also on the CPU device; 0: none \
-         (docs/collectives.md)",
+         (docs/user/collectives.md)",
     ),
     row(
         "GINRS_KERNELS",
@@ -315,7 +315,7 @@ pub const TABLE: &[Var] = &[
         Theirs("unset"),
         "a seed, 0 to 2^64-1, on the CPU device: the order in which threads of a block run, where they are stopped, in which order blocks begin, \
          and short pauses of blocks are drawn from it; with lib/ginrs/libginrs_baton.so in front, all that threads of the process do \
-         (docs/finding-bugs.md)",
+         (docs/user/schedules.md)",
     ),
     row(
         "GINRS_SCHEDULE_UNTIL",

@@ -1,4 +1,4 @@
-//! GIN on the host: queue, proxy, ledger, signals. Listed in data-path order; `docs/data-path.md` walks it.
+//! GIN on the host: queue, proxy, ledger, signals. Listed in data-path order; `docs/internals/data-path.md` walks it.
 //!
 //! A kernel's put is 64 bytes in a queue ([`queue`], [`descriptor`]). The proxy's [`proxy::Engine::step`] takes it, checks
 //! it ([`plan`], [`handles`]), gives it to a transport, remembers it until it is done ([`ledger`]), and gives the slot back.

@@ -2,7 +2,7 @@
 //! were compiled with other headers.
 //!
 //! What a look and a nap cost differs between machines by more than ten times (18 us of a core on a virtual machine with emulated
-//! timers, docs/measured/ofi.md), so a thread measures its own, and naps for as long as keeps all proxy threads of the process within
+//! timers, docs/results/ofi.md), so a thread measures its own, and naps for as long as keeps all proxy threads of the process within
 //! a share of a core.
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 //! How the proxy thread sleeps: until a transport has something to do, a kernel of the CPU device has posted, its communicators change, or a
 //! nap is over ([`super::naps`]). Where blocks of the CPU device look for what transports have, and had it sooner whenever the thread was woken for
-//! it, the thread leans on them: it sleeps, and what transports have wakes nobody (docs/measured/ofi.md).
+//! it, the thread leans on them: it sleeps, and what transports have wakes nobody (docs/results/ofi.md).
 #![forbid(unsafe_code)]
 
 use super::pump::Pump;

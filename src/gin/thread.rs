@@ -42,7 +42,7 @@ impl Idle {
         let us = Duration::from_micros;
         match kind {
             // What comes wakes it, and waiting blocks run the step: with a hundred more looks for each message an all-reduce between
-            // machines took up to a third longer, with none at all too (docs/measured/collectives.md).
+            // machines took up to a third longer, with none at all too (docs/results/collectives.md).
             Kind::Cpu => Self { spins: 4, yields: 4, nap: us(50), quiet: us(5000) },
             // Between a tenth of a second and half a second of spinning: a nap costs the next put its length.
             Kind::Cuda => Self { spins: 4_000_000, yields: 0, nap: us(20), quiet: Duration::ZERO },

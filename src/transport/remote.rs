@@ -48,7 +48,7 @@ pub fn fuzz(words: [u64; 6], most: u64) {
 }
 
 /// What messages may write to, by key. A rank's keys differ, and no peer chooses them, so each is its own hash: it leads to a place in a
-/// table that is half full at most, and where another one has that, to the next. A `HashMap` with the same hash costs more (docs/measured/ofi.md).
+/// table that is half full at most, and where another one has that, to the next. A `HashMap` with the same hash costs more (docs/results/ofi.md).
 struct Targets {
     places: Vec<Option<(u64, Span)>>,
     taken: usize,

@@ -15,8 +15,8 @@
 //!
 //! **Never run on a card.** The layouts are held against rdma-core's headers, the bytes against the card's published reference, and the
 //! whole runs against libraries of the test tree that read these commands and have them done by the model (`abi-tests/soft-verbs`), as
-//! NVIDIA's libnccl does; where its commands and ours differ is in docs/gdaki.md.
-//! docs/gdaki.md says what somebody with a card should run.
+//! NVIDIA's libnccl does; where its commands and ours differ is in docs/internals/gdaki.md.
+//! docs/user/gdaki.md says what somebody with a card should run.
 
 mod card;
 mod commands;

@@ -1,7 +1,7 @@
 //! Waits of kernels on ranks that have left in good order. A host step with such a rank ends at once (E042); a kernel waits for a
 //! word, and nobody may write it any more.
 //!
-//! What is told from what, after a rank has left (docs/failures.md):
+//! What is told from what, after a rank has left (docs/internals/failure-detection.md):
 //! ```text
 //! a kernel says that it waits for that rank, and its process has ended    over after GONE
 //! a kernel says that it waits for that rank                               over after GINRS_TIMEOUT

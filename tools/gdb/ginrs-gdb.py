@@ -1,4 +1,4 @@
-"""CUDA threads of the CPU device in gdb: `source` this file, or start ginrs-gdb, which does. docs/finding-bugs.md shows it.
+"""CUDA threads of the CPU device in gdb: `source` this file, or start ginrs-gdb, which does. docs/user/debugger.md shows it.
 
 A CUDA thread is a fiber: at most one of a block runs, on the block's OS thread; the others are stacks and a few saved registers. All is read
 from memory, at the offsets that ginrs_cpu_shown holds (cpu-device/src/block/shown.rs), so a core file serves as a live process does. A thread

@@ -1,4 +1,4 @@
-//! A happens-before race detector over kernels and puts: `ginrs-cc --check=race` (docs/finding-bugs.md).
+//! A happens-before race detector over kernels and puts: `ginrs-cc --check=race` (docs/user/races.md).
 //!
 //! A runtime of ours behind the compiler's hooks for ThreadSanitizer (shim/race.c), and no libtsan: that one has 8192 threads, of
 //! which fibers of two blocks take all, watches the library's own threads, too, and knows no thread that reads memory between a put
@@ -119,7 +119,7 @@ fn refuse(why: &str) {
     ON.store(false, Ordering::Relaxed);
     job::give_up();
     if !REFUSED.swap(true, Ordering::Relaxed) {
-        crate::error::report(&format!("race: nothing is checked: {why} (docs/finding-bugs.md)"));
+        crate::error::report(&format!("race: nothing is checked: {why} (docs/user/races.md)"));
     }
 }
 

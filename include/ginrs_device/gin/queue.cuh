@@ -19,7 +19,7 @@
  *
  * Who orders step 5 after the host's zeroing of the slot: the host zeroes, then releases ci; the look at ci acquires.
  * Behind cachedCis stands a control dependency only (a store is not performed before the branch that it depends on is
- * decided), which the PTX model does not name: an acquire there would empty the L1 on every post. docs/device-memory-model.md. */
+ * decided), which the PTX model does not name: an acquire there would empty the L1 on every post. docs/internals/memory-model.md. */
 #ifndef GINRS_DEVICE_GIN_QUEUE_CUH_
 #define GINRS_DEVICE_GIN_QUEUE_CUH_
 #include "../order.cuh"
@@ -69,7 +69,7 @@ constexpr cuda::thread_scope releaseOnGpuLeft = cuda::thread_scope(15);
 /* What is left to do for data in the window `source`. Data in this GPU's memory that this GPU's copy engine will read
  * need not leave the GPU's L2 for that: a release of GPU scope is enough. Not where a signal follows: whoever sees that
  * may also read what the thread has stored at the peer by LSA, and before a put of no bytes that is all that there is to
- * publish. Why: docs/device-memory-model.md. */
+ * publish. Why: docs/internals/memory-model.md. */
 NCCL_DEVICE_INLINE cuda::thread_scope releaseLeft(uint32_t flags, ncclWindow_t source, bool hasSignal,
                                                   cuda::thread_scope alreadyReleased) {
   if (alreadyReleased == cuda::thread_scope_system || hasSignal) return alreadyReleased;

@@ -5,7 +5,7 @@
 //! before the program's first CUDA call: when this library is loaded. A value that the user set stays.
 //!
 //! A program without kernels that put is left as it is: all kernels of PyTorch and its libraries are 1.3 GB of each GPU and 4 to 6 s of
-//! each start (docs/measured/gpu-pytorch.md). Who calls ncclDevCommCreate has such kernels.
+//! each start (docs/results/gpu-pytorch.md). Who calls ncclDevCommCreate has such kernels.
 
 use crate::{hint, info};
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -1,5 +1,5 @@
 //! GINRS_CHAOS: a lawful adversary between the proxy and a transport. It does what GIN's memory model allows and networks do now and
-//! then, and nothing else (docs/chaos-network.md has the rules): `policy` draws the fate of each operation from the seed, `lane` keeps the
+//! then, and nothing else (docs/user/chaos-network.md has the rules): `policy` draws the fate of each operation from the seed, `lane` keeps the
 //! order, and here is a transport that holds work back, reads sources at once or as late as may be, and tells completions late.
 //!
 //! Without the variable none of this is made. Traps: a copy's completion is told before it lands, so what has landed is counted here,

@@ -284,7 +284,7 @@ fn unanswered(figures: &Figures, lasts: Duration, door: Option<At>) -> String {
     let door = door.map_or("a peer".into(), |(ip, port)| format!("port {port} of {ip}"));
     format!(
         "{door} was {} | fix: let TCP through to all ports that ranks listen at, by \
-         any firewall between the machines (docs/several-machines.md, Ports); if none is in the way, see there whether the queue of that port is full (`ss -ltn`)",
+         any firewall between the machines (docs/user/network.md, Ports); if none is in the way, see there whether the queue of that port is full (`ss -ltn`)",
         asked(figures, lasts)
     )
 }

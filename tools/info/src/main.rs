@@ -1,5 +1,5 @@
 //! ginrs-info: what ginrs finds on this machine and in this job, and why it chooses what it chooses; what its variables and its
-//! numbers of errors mean. docs/ginrs-info.md.
+//! numbers of errors mean. docs/user/ginrs-info.md.
 //!
 //! `why` puts the tree together: `machine`, `devices` and `transports` ask, `job` meets the other ranks. `settings` and `explain`
 //! are tables.

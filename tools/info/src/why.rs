@@ -67,7 +67,7 @@ fn backends() -> Check {
 
 /// mlx5 cards, whose queues kernels would fill.
 fn cards() -> Check {
-    const UNVERIFIED: &str = "for GINRS_NIC, on the CPU device: written, and never run on a card (docs/gdaki.md)";
+    const UNVERIFIED: &str = "for GINRS_NIC, on the CPU device: written, and never run on a card (docs/user/gdaki.md)";
     match ginrs::verbs::survey() {
         Err(why) => Check::no("cards", why),
         Ok(all) => Check::note("cards", UNVERIFIED).with(

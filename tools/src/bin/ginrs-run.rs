@@ -1,4 +1,4 @@
-//! ginrs-run: see `ginrs_tools::run` and docs/ginrs-run.md.
+//! ginrs-run: see `ginrs_tools::run` and docs/user/ginrs-run.md.
 
 fn main() {
     std::process::exit(ginrs_tools::run::main(std::env::args_os().skip(1).collect()));

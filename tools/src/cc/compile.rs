@@ -8,7 +8,7 @@ use super::toolchain::{Toolchain, flag};
 use super::{coverage, folders, missing, spacing};
 use crate::rewrite;
 
-/// nvcc's macros. `__CUDA_ARCH__` is defined in the one pass that there is, so host code sees it too (docs/ginrs-cc.md).
+/// nvcc's macros. `__CUDA_ARCH__` is defined in the one pass that there is, so host code sees it too (docs/user/ginrs-cc.md).
 pub const DEFINES: &[&str] = &[
     "-D__CUDACC__=1",
     "-D__NVCC__=1",

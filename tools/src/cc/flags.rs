@@ -121,7 +121,7 @@ const FLAGS: &[Flag] = &[
     flag!(
         Value,
         M::Check,
-        "race: kernels tell of each access, and the program of races between them and puts (docs/finding-bugs.md)",
+        "race: kernels tell of each access, and the program of races between them and puts (docs/user/races.md)",
         "--check"
     ),
     flag!(Alone, M::Shared, "make a shared library", "-shared" "--shared"),

@@ -30,7 +30,7 @@ Starts RANKS processes of PROGRAM, on this machine or on others, and ends them t
   --check                  looks for what is wrong: a plain run, then up to 100 (--explore) seeds for 60 s (--check=SECONDS), races too if it was built
                            for them, to the first failure: what it is, your line, the command that brings it back, and a page (--html,
                            else PROGRAM.check.html). One rank unless -n says otherwise
-  --check=race             look for races between kernels and puts (docs/finding-bugs.md); needs ginrs-cc --check=race
+  --check=race             look for races between kernels and puts (docs/user/races.md); needs ginrs-cc --check=race
   --no-prefix              print the ranks' lines without `[rank] ` in front
   --hosts A,B or A:4,B:4   run on these machines, in blocks of ranks or by their slots, over ssh
   --hostfile FILE          these machines, one in a line: HOST, HOST:SLOTS or HOST slots=N

@@ -353,6 +353,6 @@ mod tests {
     fn why_races_are_not_seen_is_read() {
         let output = "[0] ginrs-cpu: race: nothing is checked: a communicator has ranks on other machines, whose accesses are not seen\n[0] ginrs-cpu: fix: x\n";
         assert_eq!(unseen_races(output), Some("a communicator has ranks on other machines, whose accesses are not seen"));
-        assert_eq!(unseen_races("[0] ginrs-cpu: race: its table is full (docs/finding-bugs.md)"), None);
+        assert_eq!(unseen_races("[0] ginrs-cpu: race: its table is full (docs/user/races.md)"), None);
     }
 }

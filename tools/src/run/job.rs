@@ -229,7 +229,7 @@ fn drain(ranks: &[Rank]) {
     }
 }
 
-/// A port for MASTER_PORT whose successor is free too: programs use both (docs/ginrs-run.md).
+/// A port for MASTER_PORT whose successor is free too: programs use both (docs/user/ginrs-run.md).
 pub fn free_port(address: &str) -> Result<u16, String> {
     for _ in 0..64 {
         let first = TcpListener::bind((address, 0)).map_err(|e| format!("a free port on {address}: {e}"))?;

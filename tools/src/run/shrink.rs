@@ -140,7 +140,7 @@ fn verdict(failed: [u32; 4]) -> (&'static str, Under) {
         [_, true, true, _] if schedule >= network => ("the schedule or the network: either is enough", Under::SCHEDULE),
         [_, true, true, _] => ("the schedule or the network: either is enough", Under::NETWORK),
         _ if both > 0 => ("it needs the schedule and the network together", Under::BOTH),
-        _ => ("it has not come back: it needs something that no seed decides (docs/finding-bugs.md)", Under::BOTH),
+        _ => ("it has not come back: it needs something that no seed decides (docs/user/schedules.md)", Under::BOTH),
     }
 }
 

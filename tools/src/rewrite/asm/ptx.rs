@@ -102,7 +102,7 @@ pub fn parse(template: &str) -> Result<Program, String> {
 /// The message for whatever is outside of the table.
 pub fn unknown(instruction: &str) -> String {
     format!(
-        "PTX instruction `{instruction}` is not available on the CPU device (docs/ginrs-cc.md lists the forms that are); guard it \
+        "PTX instruction `{instruction}` is not available on the CPU device (docs/user/ginrs-cc.md lists the forms that are); guard it \
          with #ifndef __GINRS_CPU__"
     )
 }

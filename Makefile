@@ -11,13 +11,13 @@ STAGE := $(CURDIR)/build/prefix
 SYSTEM_LIBS := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 export GINRS_PREFIX ?= $(STAGE)
 
-# Missing prerequisites of all goals are reported before any work starts; `test` installs its own.
-checked := $(filter-out test,$(MAKECMDGOALS))
+# Missing prerequisites of all goals are reported before any work starts; test targets install them.
+checked := $(filter-out test test-changed test-all test-list flaky,$(MAKECMDGOALS))
 ifneq ($(checked),)
   $(if $(shell CARGO='$(CARGO)' MACHINES='$(MACHINES)' scripts/deps.sh --check $(checked) || echo missing),$(error prerequisites are missing))
 endif
 
-.PHONY: help deps fresh build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives gpu-bench-pytorch gpu-theirs soak chaos chaos-net simulate machines rxe fuzz fuzz-elements abi-full asan tsan fmt clippy clean
+.PHONY: help deps fresh build stage install uninstall headers check-headers demo test test-changed test-all test-list flaky bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives gpu-bench-pytorch gpu-theirs soak chaos chaos-net simulate machines rxe fuzz fuzz-elements abi-full asan tsan fmt clippy clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -28,9 +28,10 @@ deps: ## checks for what the other targets need; installs it as root, else says 
 build: ## the libraries and tools, release build; with nvcc in PATH, NVCC or CUDA_HOME also the GPU kernels of collectives (GINRS_GPU_ARCHS)
 	@scripts/deps.sh --check
 	$(CARGO) build --release -p ginrs-cpu -p ginrs-tools -p ginrs-baton
-	fatbin=$$(scripts/build-kernels.sh gpu build/kernels/collectives.fatbin) && \
-	  env $${fatbin:+GINRS_FATBIN=$$fatbin} $(CARGO) build --release -p ginrs -p ginrs-info
-	scripts/build-kernels.sh cpu build/kernels/collectives-cpu.o
+	scripts/build-kernels.sh cpu build/kernels/collectives-cpu.o & kernels=$$!; \
+	  fatbin=$$(scripts/build-kernels.sh gpu build/kernels/collectives.fatbin) && \
+	  env $${fatbin:+GINRS_FATBIN=$$fatbin} $(CARGO) build --release -p ginrs -p ginrs-info; \
+	  status=$$?; wait $$kernels && exit $$status
 	scripts/link-library.sh target/release/libginrs.a exports.map build/lib ginrs $(VERSION) $(SYSTEM_LIBS)
 	EXTRA_OBJECTS=build/kernels/collectives-cpu.o \
 	  scripts/link-library.sh target/release/libginrs_cpu.a cpu-device/exports.map build/lib ginrs_cpu $(VERSION) -lstdc++ $(SYSTEM_LIBS)
@@ -63,9 +64,20 @@ demo: stage ## the examples on 4 ranks: processes, threads, machines (as root in
 fresh: ## the README's commands on a minimal Debian with a clone of HEAD, as root and as a user
 	@scripts/fresh.sh
 
-test: ## everything; what CI runs (ONLY='programs cuda': these steps; FROM=programs: from there on; QUICK=1: no sanitizers)
-	@GINRS_TEST_ONLY="$(or $(ONLY),$(GINRS_TEST_ONLY))" GINRS_TEST_FROM="$(or $(FROM),$(GINRS_TEST_FROM))" \
-	  GINRS_TEST_QUICK="$(or $(QUICK),$(GINRS_TEST_QUICK),0)" scripts/test.sh
+test: ## what a change has to pass, and CI runs (ONLY='races cuda': jobs with these words in their names)
+	@scripts/deps.sh && python3 scripts/suite test
+
+test-changed: ## the jobs that the files changed since BASE (default: origin/main) touch
+	@scripts/deps.sh && python3 scripts/suite changed
+
+test-all: ## make test, and what takes hours: all sanitizers, compilers, seeds, long fuzzing
+	@scripts/deps.sh && python3 scripts/suite all
+
+test-list: ## the names of all jobs of make test
+	@python3 scripts/suite list
+
+flaky: ## every test N (20) times, two busy processes for each core next to it; reports each that failed (ONLY as in make test)
+	@scripts/deps.sh && N=$(or $(N),20) python3 scripts/suite flaky
 
 bench: stage ## speed on the CPU device, as ratios to floors measured in the same run
 	@scripts/bench.sh

@@ -15,6 +15,7 @@ started=$SECONDS
   echo
   cargo test -q -p abi-tests --test matrix -- --ignored --exact full --nocapture 2>&1 | tee build/abi-full.log | sed -n "/^| test/,/checks\.$/p"
   echo
+  cargo test -q -p abi-tests --test headers -- --ignored
   cargo test -q -p abi-tests --test matrix -- --ignored --exact bounds::every_bound_architecture_and_option
   echo "Launch bounds: every entry point in blocks of 512, 640 and 1024 threads, relocatable or not, with and without -G: compiled."
   echo

@@ -13,8 +13,21 @@ staticlib=$1 map=$2 out=$3 name=$4 version=$5
 soversion=${version%%.*}
 shift 5
 mkdir -p "$out"
+
+# Equal inputs keep the outputs and their time stamps: what links or runs against the library need not be made again.
+inputs=("$staticlib" "$map" scripts/link-library.sh ${EXTRA_OBJECTS:+$EXTRA_OBJECTS})
+how="${CC:-cc} ${OBJCOPYFLAGS:-} $version ${EXTRA_OBJECTS:-} $*"
+is_current() {
+  [ -e "$out/lib$name.a" ] && [ -e "$out/lib$name.so" ] && [ "$(cat "$out/$name.how" 2> /dev/null)" = "$how" ] || return 1
+  [ -z "$(find "${inputs[@]}" -newer "$out/$name.how" -print -quit)" ]
+}
+if is_current; then exit; fi
+rm -f "$out/$name.how"
+
 work=$(mktemp -d "$out/link.XXXXXX")
 trap 'rm -rf "$work"' EXIT
+touch "$work/started"
+echo "$how" > "$work/how"
 
 # The names between "global:" and "local:".
 sed -n '/global:/,/local:/p' "$map" | sed 's/global:\|local:.*//' | tr ';' '\n' | tr -d ' \t' | grep -v '^$' > "$work/exports"
@@ -38,3 +51,6 @@ ${CC:-cc} -shared -o "$out/$full" "$work/$name.o" -Wl,--version-script="$map" -W
   -Wl,-soname,"lib$name.so.$soversion" -Wl,--no-undefined "$@"
 ln -sf "$full" "$out/lib$name.so.$soversion"
 ln -sf "lib$name.so.$soversion" "$out/lib$name.so"
+# Older than the outputs: an input that changes during the link makes the next run link again.
+touch -r "$work/started" "$work/how"
+mv "$work/how" "$out/$name.how"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# sanitize.sh address|thread [programs]: libraries and programs instrumented by one sanitizer, linked by g++, run on the CPU device.
+# sanitize.sh address|thread [programs|smoke]: libraries and programs instrumented by one sanitizer, linked by g++, run on the CPU device.
+# smoke: that the sanitizer finds the planted fault, and two programs.
 #
 # First a planted fault that the sanitizer has to report, then programs that must be clean; for AddressSanitizer the unit tests, too (two
 # minutes), unless `programs` leaves them out. ThreadSanitizer runs no libtest: std is not instrumented, and libtest's own channels look
@@ -30,10 +31,17 @@ case $kind in
   *) echo "usage: sanitize.sh address | thread [programs]" >&2; exit 2 ;;
 esac
 
-scripts/build-kernels.sh cpu "$out/collectives-cpu.o" -w -g -O1 "-fsanitize=$kind" > /dev/null & kernels_built=$!
+# Instrumented kernels of collectives compile for minutes, and the programs of `smoke` call none.
+kernels_object=build/kernels/collectives-cpu.o
+if [ "$only" = smoke ]; then
+  scripts/build-kernels.sh cpu $kernels_object > /dev/null
+else
+  kernels_object=$out/collectives-cpu.o
+  scripts/build-kernels.sh cpu "$kernels_object" -w -g -O1 "-fsanitize=$kind" > /dev/null & kernels_built=$!
+fi
 cargo build -q --release --target "$triple" --target-dir "$target" -p ginrs -p ginrs-cpu $features
-wait $kernels_built
-for row in "ginrs exports.map" "ginrs_cpu cpu-device/exports.map $out/collectives-cpu.o"; do
+[ "$only" = smoke ] || wait "$kernels_built"
+for row in "ginrs exports.map" "ginrs_cpu cpu-device/exports.map $kernels_object"; do
   read -r name map kernels <<< "$row"
   EXTRA_OBJECTS=$kernels CC="g++ -fsanitize=$kind" scripts/link-library.sh "$target/$triple/release/lib$name.a" "$map" "$out/lib" "$name" "$version" ${kernels:+-lstdc++} $system_libs
 done
@@ -54,12 +62,16 @@ compile() { # name source
 
 export kind out
 export -f compile
-{
-  for folder in examples-c/0*/; do echo "$(basename "$folder") ${folder}main.cu"; done
-  for program in api group moe torture; do echo "$program abi-tests/programs/$program.cu"; done
+programs() { # name and source of each
+  echo "02-ring examples-c/02-ring/main.cu"
+  echo "api abi-tests/programs/api.cu"
+  [ "$only" != smoke ] || return 0
+  for folder in examples-c/0[!2]*/; do echo "$(basename "$folder") ${folder}main.cu"; done
+  for program in group moe torture; do echo "$program abi-tests/programs/$program.cu"; done
   echo unwaited abi-tests/collectives/unwaited.cu
   if [ "$kind" = address ]; then printf '%s\n' "coll abi-tests/collectives/suite.cu" "documentation abi-tests/collectives/documentation.cu"; fi
-} | xargs -P 2 -L 1 bash -c 'compile "$@"' compile
+}
+programs | xargs -P 2 -L 1 bash -c 'compile "$@"' compile
 
 # The report, else the sanitizer is blind and every clean run below means nothing.
 compile planted "abi-tests/sanitizers/planted_$kind.cu"
@@ -80,6 +92,11 @@ check() { # label command...
   say "$label: clean"
 }
 
+if [ "$only" = smoke ]; then
+  check "02-ring processes" ginrs-run -n 3 --timeout 240 "$out/02-ring"
+  check "api threads" "$out/api" --threads 2
+  exit
+fi
 for folder in examples-c/0*/; do
   name=$(basename "$folder")
   check "$name threads" "$out/$name" --threads 4

@@ -1,41 +1,50 @@
 #!/usr/bin/env bash
-# stage.sh PREFIX VERSION [LIBRARIES]: installs what `make build` made under PREFIX. Nothing in there knows where it lies: tools find it from
-# their own path, pkg-config from pcfiledir.
+# stage.sh PREFIX VERSION [LIBRARIES]: installs the outputs of `make build` under PREFIX. The tree can be moved: tools find it from their
+# own path, pkg-config from pcfiledir. A file whose content is unchanged keeps its time stamp, so that nothing is rebuilt for it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$1 version=$2 built=${3:-build/lib}
 bin=$root/bin lib=$root/lib include=$root/include/ginrs cpu=$root/lib/ginrs/cpu/include doc=$root/share/doc/ginrs
 
+# install_tree FROM TO: makes TO equal to FROM. A header that was removed must not linger.
+install_tree() {
+  local folder
+  (cd "$1" && find -L . -type d) | while read -r folder; do
+    install -d "$2/$folder"
+    find -L "$1/$folder" -maxdepth 1 -type f ! -name README.md -exec install -C -m 644 -t "$2/$folder" {} +
+  done
+  (cd "$2" && find . -depth -mindepth 1) | while read -r entry; do
+    [ -e "$1/$entry" ] && [ "${entry##*/}" != README.md ] || rm -rf "${2:?}/$entry"
+  done
+}
+# Writes standard input to a file, unless it has this content.
+write() { cat > "$1.new" && if cmp -s "$1.new" "$1"; then rm "$1.new"; else mv "$1.new" "$1"; fi; }
+
 install -d "$bin" "$lib/pkgconfig" "$include" "$cpu" "$doc"
 for name in ginrs ginrs_cpu; do
-  cp -Pf "$built/lib$name.so"* "$lib/"
+  install -C -m 755 "$built/lib$name.so.$version" "$lib/"
+  ln -sfn "lib$name.so.$version" "$lib/lib$name.so.${version%%.*}"
+  ln -sfn "lib$name.so.${version%%.*}" "$lib/lib$name.so"
 done
-install -m 644 "$built/libginrs.a" "$lib/"
-for tool in ginrs-cc ginrs-run ginrs-info; do
-  install -m 755 "target/release/$tool" "$bin/"
-done
-install -m 755 tools/gdb/ginrs-gdb "$bin/"
+install -C -m 644 "$built/libginrs.a" "$lib/"
+install -C -m 755 target/release/{ginrs-cc,ginrs-run,ginrs-info} tools/gdb/ginrs-gdb "$bin/"
 install -d "$lib/ginrs"
-install -m 644 tools/gdb/ginrs-gdb.py "$lib/ginrs/"
+install -C -m 644 tools/gdb/ginrs-gdb.py "$lib/ginrs/"
 # Loaded by ginrs-run alone, into programs that run as a seed has it.
-[ ! -e "$built/libginrs_baton.so.$version" ] || install -m 755 "$built/libginrs_baton.so.$version" "$lib/ginrs/libginrs_baton.so"
+[ ! -e "$built/libginrs_baton.so.$version" ] || install -C -m 755 "$built/libginrs_baton.so.$version" "$lib/ginrs/libginrs_baton.so"
 
-# The trees are replaced whole: a header that is gone must not linger.
-rm -rf "$include" "$cpu"
-install -d "$include" "$cpu"
-cp -RL include/. "$include/"
-cp -RL cuda/cpu/include/. "$cpu/"
-find "$include" "$cpu" -name README.md -delete
+install_tree include "$include"
+install_tree cuda/cpu/include "$cpu"
 
-sed "s/@VERSION@/$version/" pkgconfig/ginrs.pc.in > "$lib/pkgconfig/ginrs.pc"
+sed "s/@VERSION@/$version/" pkgconfig/ginrs.pc.in | write "$lib/pkgconfig/ginrs.pc"
 
 # CMake: ginrs under its own name, and under the name that programs for NCCL look for. NCCL's version is the API's.
 nccl=$(sed -n 's/^#define NCCL_\(MAJOR\|MINOR\|PATCH\) *\([0-9]*\)$/\2/p' include/nccl.h | paste -sd.)
 for package in ginrs:$version NCCL:$nccl; do
   name=${package%%:*} at=$lib/cmake/${package%%:*}
   install -d "$at"
-  sed "s/@VERSION@/$version/g; s/@SOVERSION@/${version%%.*}/g" "cmake/${name}Config.cmake.in" > "$at/${name}Config.cmake"
-  sed "s/@VERSION@/${package#*:}/g" cmake/ConfigVersion.cmake.in > "$at/${name}ConfigVersion.cmake"
+  sed "s/@VERSION@/$version/g; s/@SOVERSION@/${version%%.*}/g" "cmake/${name}Config.cmake.in" | write "$at/${name}Config.cmake"
+  sed "s/@VERSION@/${package#*:}/g" cmake/ConfigVersion.cmake.in | write "$at/${name}ConfigVersion.cmake"
 done
 
 # A binary that was linked with -lnccl finds ginrs with this folder in LD_LIBRARY_PATH; a build that asks for NCCL_HOME (include, lib,

@@ -1,16 +1,13 @@
 //! Programs of several ranks, compiled by the installed `ginrs-cc`.
 
-use super::{nvidia_headers, prefix, root, run, text};
-use std::collections::HashMap;
+use super::{nvidia_headers, prefix, root, text};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, OnceLock};
 use std::time::SystemTime;
 
-/// The program of `source`, a path within the repository. Each is compiled once for the tests of all files, and again when the
-/// installed tree or a source is newer.
+/// The program of `source`, a path within the repository, compiled by the installed `ginrs-cc`.
 #[track_caller]
 pub fn compiled(source: &str) -> PathBuf {
     compiled_as(source, &[])
@@ -26,28 +23,53 @@ pub fn compiled_with_theirs(source: &str) -> Option<PathBuf> {
 /// The same with more options for the compiler.
 #[track_caller]
 pub fn compiled_as(source: &str, options: &[String]) -> PathBuf {
-    type Once = Arc<OnceLock<PathBuf>>;
-    static BUILT: Mutex<Option<HashMap<PathBuf, Once>>> = Mutex::new(None);
-    // Beside the tests' own binaries.
+    let all: Vec<&str> =
+        ["-std=c++17", "-O2", "--extended-lambda"].into_iter().chain(options.iter().map(String::as_str)).collect();
+    built(source, &all, None).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The output of the installed `ginrs-cc` for `source`, a path within the repository, with these
+/// options and this host compiler (None: the default). All tests share the file. It is kept until
+/// the compiler or a file that the compiler read is newer. Fails with the compiler's messages.
+pub fn built(source: &str, options: &[&str], host_compiler: Option<&str>) -> Result<PathBuf, String> {
+    // Next to the tests' own binaries.
     let folder = std::env::current_exe().expect("a test knows its binary").with_file_name("programs");
+    std::fs::create_dir_all(&folder).expect("the folder of the test's binary takes files");
+    let compiler = prefix().join("bin/ginrs-cc");
     let mut hasher = DefaultHasher::new();
-    (prefix(), options).hash(&mut hasher);
+    (&compiler, options, host_compiler).hash(&mut hasher);
     let name = source.trim_end_matches(".cu").replace('/', "_");
-    let out = folder.join(format!("{name}-{:08x}", hasher.finish() as u32));
-    let once = BUILT.lock().unwrap().get_or_insert_default().entry(out.clone()).or_default().clone();
-    once.get_or_init(|| {
-        if modified(&out).is_none_or(|built| built < newest_source()) {
-            std::fs::create_dir_all(&folder).expect("the folder of the test's binary takes files");
-            // Another test's process may make or run the same one.
-            let unfinished = out.with_extension(std::process::id().to_string());
-            let mut compiler = Command::new(prefix().join("bin/ginrs-cc"));
-            compiler.args(["-std=c++17", "-O2", "--extended-lambda"]).args(options).arg("-o").arg(&unfinished);
-            run(compiler.arg(root().join(source)));
-            std::fs::rename(&unfinished, &out).expect("a folder of ours");
-        }
-        out
-    })
-    .clone()
+    let out = folder.join(format!("{name}-{:016x}", hasher.finish()));
+    let with_ending = |ending: &str| folder.join(format!("{name}-{:016x}.{ending}", hasher.finish()));
+    // Tests are concurrent processes: one of them compiles, the others wait for it.
+    let lock = std::fs::File::create(with_ending("lock")).expect("the folder of the test's binary takes files");
+    lock.lock().expect("a lock on a local file");
+    let read = with_ending("d");
+    if is_current(&out, &compiler, &read) {
+        return Ok(out);
+    }
+    // A running program cannot be overwritten, and an incomplete one must not be used.
+    let unfinished = with_ending("new");
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", "600"]).arg(&compiler).args(options).arg("-MD").arg("-MF").arg(&read).arg("-o").arg(&unfinished);
+    command.envs(host_compiler.map(|name| ("GINRS_CXX", name)));
+    let started = SystemTime::now();
+    let output = command.arg(root().join(source)).output().map_err(|error| format!("{command:?}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{command:?} failed ({}):\n{}", output.status, text(&output)));
+    }
+    // As old as the start of the compiler: what was edited since then is newer.
+    std::fs::File::options().write(true).open(&unfinished).and_then(|file| file.set_modified(started)).expect("a new file");
+    std::fs::rename(&unfinished, &out).expect("a folder of the tests");
+    Ok(out)
+}
+
+/// Whether `out` is newer than the compiler and all files in `read`, a makefile by the compiler.
+fn is_current(out: &Path, compiler: &Path, read: &Path) -> bool {
+    let (Some(built), Ok(noted)) = (modified(out), std::fs::read_to_string(read)) else { return false };
+    let Some((_, files)) = noted.split_once(": ") else { return false };
+    let is_older = |file: &Path| modified(file).is_some_and(|changed| changed < built);
+    is_older(compiler) && files.replace("\\\n", " ").split_whitespace().all(|file| is_older(Path::new(file)))
 }
 
 /// The number of the line of `source` that ends with the comment `// mark`.
@@ -60,21 +82,6 @@ pub fn line_of(source: &str, mark: &str) -> usize {
 
 fn modified(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|file| file.modified()).ok()
-}
-
-/// When the newest of what programs are made of was written: the installed tree, and the sources of tests, examples and benchmarks.
-fn newest_source() -> SystemTime {
-    fn newest(folder: &Path) -> SystemTime {
-        let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-        let time = |path: PathBuf| if path.is_dir() { newest(&path) } else { modified(&path).unwrap_or(SystemTime::UNIX_EPOCH) };
-        entries.flatten().map(|entry| time(entry.path())).max().unwrap_or(SystemTime::UNIX_EPOCH)
-    }
-    static NEWEST: OnceLock<SystemTime> = OnceLock::new();
-    let folders = || {
-        let sources = ["abi-tests", "examples-c", "perf"].map(|part| root().join(part));
-        ["bin", "include", "lib"].map(|part| prefix().join(part)).into_iter().chain(sources)
-    };
-    *NEWEST.get_or_init(|| folders().map(|folder| newest(&folder)).max().expect("folders there are"))
 }
 
 /// What GINRS_RUN_ID names for ranks that no launcher started: a folder that nobody else can enter.

@@ -2,9 +2,10 @@
 //! `ginrs-cc`, runs on two devices and must end with "NAME: ok". `NAME.fail.cu` must not compile, and say what its first
 //! line, `// expect: text`, promises. Needs GINRS_PREFIX (`make test` sets it).
 
-use abi_tests::{prefix, text};
+use abi_tests::programs::built;
+use abi_tests::text;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 const SECONDS: &str = "170";
 
@@ -25,24 +26,9 @@ fn programs(fail: bool) -> Vec<String> {
     names
 }
 
-fn compile(name: &str, flags: &[&str], compiler: Option<&str>, out: &Path) -> Output {
-    let mut command = Command::new("timeout");
-    command.args(["-k", "5", SECONDS]).arg(prefix().join("bin/ginrs-cc"));
-    command.args(flags).arg("-o").args([out, &folder().join(format!("{name}.cu"))]);
-    if let Some(compiler) = compiler {
-        command.env("GINRS_CXX", compiler);
-    }
-    command.output().expect("timeout and ginrs-cc start")
-}
-
 /// Compiles and runs one program; what went wrong, if anything.
 fn run(name: &str, flags: &[&str], compiler: Option<&str>) -> Result<(), String> {
-    let build = tempfile::tempdir().map_err(|e| e.to_string())?;
-    let program = build.path().join(name);
-    let compiled = compile(name, flags, compiler, &program);
-    if !compiled.status.success() {
-        return Err(format!("{name}.cu does not compile:\n{}", text(&compiled)));
-    }
+    let program = built(&format!("abi-tests/cpu-kernels/{name}.cu"), flags, compiler)?;
     let ran = Command::new("timeout")
         .args(["-k", "5", "-s", "ABRT", SECONDS])
         .arg(&program)
@@ -94,13 +80,12 @@ fn programs_run_as_cpp20_with_clang() {
 
 #[test]
 fn what_is_not_there_says_so() {
-    let build = tempfile::tempdir().unwrap();
     for name in programs(true) {
         let source = std::fs::read_to_string(folder().join(format!("{name}.cu"))).unwrap();
         let expected = source.lines().next().and_then(|l| l.strip_prefix("// expect: ")).expect("`// expect: text` comes first");
-        let output = compile(&name, &["-std=c++17"], None, &build.path().join("program"));
-        assert!(!output.status.success(), "{name}.cu compiled");
-        let told = text(&output);
+        let Err(told) = built(&format!("abi-tests/cpu-kernels/{name}.cu"), &["-std=c++17"], None) else {
+            panic!("{name}.cu compiled");
+        };
         assert!(told.contains(expected), "{name}.cu was to fail with\n{expected}\nbut said\n{told}");
     }
 }

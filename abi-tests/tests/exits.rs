@@ -1,7 +1,7 @@
 //! Communicators that destructors end: of static objects, of libraries, of threads. By then what the library keeps for a thread may
 //! have gone. Nothing may crash, hang, or be said that is not deserved. Needs GINRS_PREFIX (`make test` sets it).
 
-use abi_tests::programs::compiled;
+use abi_tests::programs::{built, compiled};
 use abi_tests::{prefix, root, run, text};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,17 +13,9 @@ fn folder() -> &'static Path {
 }
 
 /// plugin.cu as a library. Its inline statics must not keep it loaded after dlclose.
-fn plugin() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let out = folder().join("libplugin.so");
-        let mut compiler = Command::new(prefix().join("bin/ginrs-cc"));
-        run(compiler
-            .args(["-std=c++17", "-O1", "-shared", "-fPIC", "-fno-gnu-unique", "-o"])
-            .arg(&out)
-            .arg(root().join("abi-tests/exits/plugin.cu")));
-        out
-    })
+fn plugin() -> PathBuf {
+    let options = ["-std=c++17", "-O1", "-shared", "-fPIC", "-fno-gnu-unique"];
+    built("abi-tests/exits/plugin.cu", &options, None).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A folder with the driver stand-in as libcuda.so.1; it was built with this test, which depends on its package.

@@ -79,6 +79,7 @@ fn t010_each_header_alone_for_the_cpu_device() {
     }
 }
 
+#[ignore = "a minute of a core; make abi-full"]
 #[test]
 fn t010_each_header_alone_with_nvcc() {
     let Some(nvcc) = nvcc_or_skip("t010") else { return };
@@ -314,10 +315,22 @@ fn checks_on_gpus_are_opt_in() {
     assert!(ptx_of(&nvcc, &["-DGINRS_DEVICE_CHECKS=1"]).contains(&words), "no check where they are asked for");
 }
 
-/// The collectives' kernels by nvcc for the oldest GPU and for one that has every instruction, unoptimised; `make build` takes minutes
-/// for all. The library finds them by name.
+/// The library finds the kernels of collectives by name. Here nvcc compiles them for a GPU that has
+/// every instruction, without optimization; `make build` takes minutes for all GPUs.
 #[test]
 fn nvcc_takes_the_kernels_of_collectives() {
+    kernels_of_collectives_compile("compute_100");
+}
+
+/// The same for the oldest GPU.
+#[ignore = "a minute of a core; make abi-full"]
+#[test]
+fn nvcc_takes_the_kernels_of_collectives_for_the_oldest_gpu() {
+    kernels_of_collectives_compile("compute_75");
+}
+
+#[track_caller]
+fn kernels_of_collectives_compile(architecture: &str) {
     let Some(nvcc) = nvcc_or_skip("kernels") else { return };
     let dir = tempfile::tempdir().expect("a folder for PTX");
     let wanted: Vec<String> = ["datatype.rs", "launch.rs", "point_to_point.rs"]
@@ -328,14 +341,12 @@ fn nvcc_takes_the_kernels_of_collectives() {
         })
         .collect();
     assert!(wanted.len() >= 11, "{wanted:?}");
-    for architecture in ["compute_75", "compute_100"] {
-        let file = dir.path().join(architecture);
-        let mut command = nvcc_command(&nvcc);
-        command.arg(format!("-arch={architecture}")).args(["-ptx", "-Xcicc", "-O0"]).args(Headers::Ours.flags().expect("ours"));
-        succeed(command.arg("-o").arg(&file).arg(root().join("cuda/collectives/kernels.cu")));
-        let ptx = std::fs::read_to_string(&file).expect("ptx");
-        for name in &wanted {
-            assert!(ptx.contains(&format!(".entry ginrs_{name}(")), "{architecture}: no kernel ginrs_{name}");
-        }
+    let file = dir.path().join(architecture);
+    let mut command = nvcc_command(&nvcc);
+    command.arg(format!("-arch={architecture}")).args(["-ptx", "-Xcicc", "-O0"]).args(Headers::Ours.flags().expect("ours"));
+    succeed(command.arg("-o").arg(&file).arg(root().join("cuda/collectives/kernels.cu")));
+    let ptx = std::fs::read_to_string(&file).expect("ptx");
+    for name in &wanted {
+        assert!(ptx.contains(&format!(".entry ginrs_{name}(")), "{architecture}: no kernel ginrs_{name}");
     }
 }

@@ -172,8 +172,16 @@ while [ "$1" != -o ]; do printf '%s ' "$1"; shift; done > "$2"
     for code in ["sm_75 ", "sm_80 ", "sm_90 ", "compute_90 "] {
         assert!(asked.contains(&format!("code={code}")), "{asked}");
     }
-    // Who names them gets them, or nvcc's refusal.
-    assert!(build("120").contains("arch=compute_120,code=sm_120 "));
+    assert!(build("87").contains("arch=compute_87,code=sm_87 "));
+    // Architectures between share the front end's output of one that is in the list.
+    assert!(build("80,87").contains("arch=compute_80,code=sm_87 "));
+    for unknown in ["120", "hopper"] {
+        let mut script = Command::new(root().join("scripts/build-kernels.sh"));
+        let output = script.arg("gpu").arg(&out).env("NVCC", &nvcc).env("GINRS_GPU_ARCHS", unknown).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("must be 'all', 'native', or numbers of 70 75 80 87 90"), "{said}");
+        assert!(said.contains("| fix: ") && said.contains(unknown), "{said}");
+    }
 }
 
 const PROGRAM: &str = "#include <ginrs_bootstrap.h>\n#include <nccl.h>\n#include <stdio.h>\nint main(void) { int v = 0; ncclGetVersion(&v); printf(\"%d\\n\", v); return 0; }\n";

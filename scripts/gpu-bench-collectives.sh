@@ -21,7 +21,7 @@ built=${GPU_BUILT:-build/gpu}
 program=$built/ours/nccltests
 [ -x "$program" ] || { echo "$program is not there | fix: make gpu-build, on any machine with nvcc" >&2; exit 1; }
 [ -n "$NCCL_LIB" ] || echo "NVIDIA's libnccl.so.2 is not there: ours alone | fix: NCCL_LIB" >&2
-found=$(nvidia-smi -L | grep -c '^GPU') || { echo "no GPU" >&2; exit 1; }
+found=$(nvidia-smi -L | grep -c '^GPU') || { echo "no GPU found | $0 | nvidia-smi -L lists none | fix: run it on a machine with a GPU" >&2; exit 1; }
 if [ -z "$ranks" ]; then
   for n in 2 4 8; do [ "$n" -gt "$found" ] || ranks="$ranks $n"; done
 fi

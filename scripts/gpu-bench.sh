@@ -26,7 +26,7 @@ done
 [ -x "$built/ginrs-perf-ours" ] || { echo "$built/ginrs-perf-ours is not there | fix: scripts/gpu-build-perf.sh" >&2; exit 1; }
 [ -n "$ours" ] || echo "libginrs.so.0 is not there: NVIDIA's library alone | fix: make build, or GINRS_LIB" >&2
 [ -n "$NCCL_LIB" ] || echo "NVIDIA's libnccl.so.2 is not there: ours alone | fix: NCCL_LIB" >&2
-found=$(nvidia-smi -L | grep -c '^GPU') || { echo "no GPU" >&2; exit 1; }
+found=$(nvidia-smi -L | grep -c '^GPU') || { echo "no GPU found | $0 | nvidia-smi -L lists none | fix: run it on a machine with a GPU" >&2; exit 1; }
 if [ -z "$ranks" ]; then
   for n in 2 4 8; do [ "$n" -gt "$found" ] || ranks="$ranks $n"; done
 fi

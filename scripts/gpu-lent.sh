@@ -7,8 +7,8 @@ cd "$(dirname "$0")/.."
 source scripts/find-cuda.sh
 built=$PWD/build/gpu
 [ -x "$built/ours/lent" ] || { echo "$built/ours/lent is not there | fix: make gpu-build, on any machine with nvcc" >&2; exit 1; }
-gpus=$(nvidia-smi -L | grep -c '^GPU')
-[ "$gpus" -ge 2 ] || { echo "lent: skipped, it takes two GPUs" >&2; exit 0; }
+gpus=$(nvidia-smi -L 2> /dev/null | grep -c '^GPU' || true)
+[ "$gpus" -ge 2 ] || { echo "lent: skipped: needs 2 GPUs, nvidia-smi -L lists $gpus" >&2; exit 0; }
 export NCCL_NVLS_ENABLE=0 LD_LIBRARY_PATH="$built/lib:$CUDART_LIB${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

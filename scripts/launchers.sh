@@ -5,7 +5,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 prefix=${GINRS_PREFIX:-$PWD/build/prefix}
-[ -x "$prefix/bin/ginrs-cc" ] || { echo "no $prefix/bin/ginrs-cc | fix: make stage, or set GINRS_PREFIX" >&2; exit 2; }
+scripts/deps.sh --check scripts/launchers.sh || exit 2
 work=$(mktemp -d)
 tag=ginrs-launchers-$$
 export PATH=$prefix/bin:$PATH LD_LIBRARY_PATH=$prefix/lib OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

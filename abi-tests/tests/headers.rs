@@ -9,6 +9,7 @@ mod cpu;
 
 use compilers::{Headers, has_clang, limited, nvcc_command, nvcc_or_skip, root, skip, succeed};
 use cpu::{compile_for_cpu, source};
+use ginrs::coll::datatype::DataType;
 use std::path::{Path, PathBuf};
 
 /// Every header of include/, relative to it.
@@ -333,20 +334,22 @@ fn nvcc_takes_the_kernels_of_collectives_for_the_oldest_gpu() {
 fn kernels_of_collectives_compile(architecture: &str) {
     let Some(nvcc) = nvcc_or_skip("kernels") else { return };
     let dir = tempfile::tempdir().expect("a folder for PTX");
-    let wanted: Vec<String> = ["datatype.rs", "launch.rs", "point_to_point.rs"]
-        .iter()
-        .map(|file| std::fs::read_to_string(root().join("src/coll").join(file)).expect("the library's sources"))
-        .flat_map(|text| {
-            text.split("c\"ginrs_").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect::<Vec<_>>()
-        })
-        .collect();
-    assert!(wanted.len() >= 11, "{wanted:?}");
+    let sources = ["launch.rs", "point_to_point.rs"]
+        .map(|file| std::fs::read_to_string(root().join("src/coll").join(file)).expect("the library's sources"));
+    let named = sources.iter().flat_map(|text| text.split("c\"").skip(1)).map(|rest| rest.split('"').next().unwrap());
+    let mut wanted: Vec<String> = named.filter(|name| name.starts_with("ginrs_")).map(str::to_owned).collect();
+    for datatype in (0..12).map(|number| DataType::from_c(number).expect("a type of nccl.h")) {
+        let alone = [datatype.reduce_kernel(), datatype.reduce_ll_kernel()].map(Some);
+        let several = [datatype.several_reduce_kernel(), datatype.several_reduce_ll_kernel()];
+        wanted.extend(alone.into_iter().chain(several).flatten().map(|name| name.to_str().unwrap().to_owned()));
+    }
+    assert!(wanted.len() >= 31, "{wanted:?}");
     let file = dir.path().join(architecture);
     let mut command = nvcc_command(&nvcc);
     command.arg(format!("-arch={architecture}")).args(["-ptx", "-Xcicc", "-O0"]).args(Headers::Ours.flags().expect("ours"));
     succeed(command.arg("-o").arg(&file).arg(root().join("cuda/collectives/kernels.cu")));
     let ptx = std::fs::read_to_string(&file).expect("ptx");
     for name in &wanted {
-        assert!(ptx.contains(&format!(".entry ginrs_{name}(")), "{architecture}: no kernel ginrs_{name}");
+        assert!(ptx.contains(&format!(".entry {name}(")), "{architecture}: no kernel {name}");
     }
 }

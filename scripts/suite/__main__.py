@@ -95,8 +95,12 @@ class Report:
 
 
 def print_end(log):
-    print(f"    the end of {log.relative_to(steps.ROOT)}:")
-    for line in log.read_text(errors="replace").splitlines()[-25:]:
+    """Prints the end of a log, and before it the first panic, which a backtrace may follow."""
+    lines = log.read_text(errors="replace").splitlines()
+    panics = [at for at, line in enumerate(lines) if " panicked at " in line]
+    first = lines[panics[0] : panics[0] + 8] if panics else []
+    print(f"    from {log.relative_to(steps.ROOT)}:")
+    for line in first + lines[-20:]:
         print(f"    | {line[:400]}")
 
 

@@ -31,6 +31,8 @@ case $kind in
   *) echo "usage: sanitize.sh address | thread [programs]" >&2; exit 2 ;;
 esac
 
+# The build of `smoke` is the fastest one.
+[ "$only" != smoke ] || export CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_DEBUG=0
 # Instrumented kernels of collectives compile for minutes, and the programs of `smoke` call none.
 kernels_object=build/kernels/collectives-cpu.o
 if [ "$only" = smoke ]; then

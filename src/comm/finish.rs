@@ -75,7 +75,10 @@ pub fn destroy(comm: Arc<Comm>) {
 /// ncclCommAbort, after the handle was taken out of the table: releases every wait on every rank, then as destroy.
 pub fn abort(comm: Arc<Comm>) {
     comm.notice.aborted();
-    if comm.team.failure().is_none() && comm.is_quiescent() {
+    // After an error that named another rank, the abort is a reaction to a failure, which the watch
+    // may not have seen yet. A rank that polls ncclCommGetAsyncError has to observe it.
+    let is_reaction = comm.blamed.lock().is_some();
+    if comm.team.failure().is_none() && !is_reaction && comm.is_quiescent() {
         comm.team.watch.quiescent();
     }
     comm.cancel_calls();

@@ -25,7 +25,7 @@ help: ## this list
 deps: ## checks for what the other targets need; installs it as root, else says which command does
 	@scripts/deps.sh
 
-build: ## the libraries and tools, release build; with nvcc in PATH, NVCC or CUDA_HOME also the GPU kernels of collectives (GINRS_GPU_ARCHS)
+build: ## libraries and tools, release; with nvcc also the GPU kernels (GINRS_GPU_ARCHS)
 	@scripts/deps.sh --check
 	$(CARGO) build --release -p ginrs-cpu -p ginrs-tools -p ginrs-baton
 	scripts/build-kernels.sh cpu build/kernels/collectives-cpu.o & kernels=$$!; \
@@ -64,7 +64,7 @@ demo: stage ## the examples on 4 ranks: processes, threads, machines (as root in
 fresh: ## the README's commands on a minimal Debian with a clone of HEAD, as root and as a user
 	@scripts/fresh.sh
 
-test: ## what a change has to pass, and CI runs (ONLY='races cuda': jobs with these words in their names)
+test: ## the jobs that CI runs (ONLY='races cuda': jobs with these words in their names)
 	@scripts/deps.sh && python3 scripts/suite test
 
 test-changed: ## the jobs that the files changed since BASE (default: origin/main) touch
@@ -76,7 +76,7 @@ test-all: ## make test, and what takes hours: all sanitizers, compilers, seeds, 
 test-list: ## the names of all jobs of make test
 	@python3 scripts/suite list
 
-flaky: ## every test N (20) times, two busy processes for each core next to it; reports each that failed (ONLY as in make test)
+flaky: ## every test N (20) times next to busy processes; reports each that failed (ONLY)
 	@scripts/deps.sh && N=$(or $(N),20) python3 scripts/suite flaky
 
 bench: stage ## speed on the CPU device, as ratios to floors measured in the same run
@@ -128,7 +128,7 @@ machines: stage ## the examples and the suite's programs on 2, 3 and 8 network n
 rxe: stage ## the suite's programs over verbs on soft RoCE, in a guest of QEMU without KVM (root; packages that it names, and a kernel's, which it fetches; not in make test)
 	@scripts/rxe/run.sh
 
-fuzz: ## libFuzzer on what reads bytes of strangers, FUZZ_SECONDS (600) for each target; FUZZ=conf: that one (10 s each are in make test)
+fuzz: ## libFuzzer on what reads bytes of strangers, FUZZ_SECONDS (600) for each target; FUZZ=conf: that one (60 s each are in make test-all)
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),600) $(FUZZ)
 
 fuzz-elements: ## ELEMENTS (10^9) work queue elements of a card at random, on all cores (a part is in make test)
